@@ -1,0 +1,164 @@
+#include "lockstep/autograd/engine.h"
+
+#include "lockstep/autograd/node.h"
+#include "lockstep/tensor/ops/copy.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+using NodePtr = std::shared_ptr<Node>;
+using LeafPtr = std::shared_ptr<VariableImpl>;
+
+/// The state of one backward on one thread; its end, also by an exception, leaves the graph as it was found.
+struct Run {
+  Run();
+  ~Run();
+
+  Run* outer;  // the backward in whose hook this one was started, if any
+  std::vector<NodePtr> nodes;
+  std::vector<LeafPtr> leaves;
+  std::vector<std::function<void()>> at_end;
+};
+
+thread_local Run* current = nullptr;
+thread_local uint64_t bytes_copied = 0;
+
+Run::Run() : outer(std::exchange(current, this)) {}
+
+Run::~Run() {
+  current = outer;
+  for (const NodePtr& node : nodes) {
+    node->grad = Tensor();
+    node->pending = 0;
+  }
+  for (const LeafPtr& leaf : leaves) leaf->pending = 0;
+}
+
+/// Counts, for every node and leaf below `root`, the contributions that this backward will bring.
+void count_contributions(Run& run, const NodePtr& root) {
+  run.nodes.push_back(root);
+  for (size_t next = 0; next < run.nodes.size(); ++next) {
+    const Node& node = *run.nodes[next];
+    check(node.backward != nullptr, "backward: ", node.op,
+          ": the graph was freed by an earlier backward; pass retain_graph to walk it twice");
+    for (const Edge& edge : node.inputs) {
+      if (edge.node != nullptr && edge.node->pending++ == 0) run.nodes.push_back(edge.node);
+      if (edge.leaf != nullptr && edge.leaf->pending++ == 0) run.leaves.push_back(edge.leaf);
+    }
+  }
+}
+
+Dest leaf_dest(VariableImpl& leaf) {
+  if (!leaf.grad.defined()) {
+    leaf.grad = Tensor::empty(leaf.data.shape(), leaf.data.dtype(), leaf.data.device());
+  }
+  return {leaf.grad, std::exchange(leaf.grad_defined, true)};
+}
+
+Dest node_dest(Node& node) {
+  const bool first = !node.grad.defined();
+  if (first) {
+    node.grad = Tensor::empty(node.shape, node.dtype, node.device);
+  } else if (!node.grad.unique()) {
+    node.grad = ops::clone(node.grad);  // shared with another gradient, which must not change
+  }
+  return {node.grad, !first};
+}
+
+void give_to_leaf(VariableImpl& leaf, Tensor grad) {
+  if (std::exchange(leaf.grad_defined, true)) {
+    ops::add_scaled(grad, 1.0, leaf.grad);
+  } else if (leaf.grad_bound) {
+    ops::copy(grad, leaf.grad);
+    bytes_copied += grad.nbytes();
+  } else {
+    leaf.grad = grad.unique() ? std::move(grad) : ops::clone(grad);
+  }
+}
+
+void give_to_node(Node& node, Tensor grad) {
+  if (!node.grad.defined()) {
+    node.grad = std::move(grad);
+    return;
+  }
+  if (!node.grad.unique()) node.grad = ops::clone(node.grad);
+  ops::add_scaled(grad, 1.0, node.grad);
+}
+
+}  // namespace
+
+void Engine::run(const Variable& root, const Tensor& grad, bool retain_graph) {
+  Run run;
+  const auto fire_hooks = [](const LeafPtr& leaf) {
+    for (size_t i = 0; i < leaf->hooks.size(); ++i) {  // by index: a hook may remove hooks
+      const GradHook hook = leaf->hooks[i].second;
+      hook(Variable(leaf));
+    }
+  };
+  if (root.is_leaf()) {
+    give_to_leaf(*root.impl_, grad);
+    fire_hooks(root.impl_);
+  } else {
+    count_contributions(run, root.producer());
+    root.producer()->grad = grad;
+    const auto earlier = [](const NodePtr& a, const NodePtr& b) { return a->sequence < b->sequence; };
+    std::vector<NodePtr> ready{root.producer()};  // a heap whose top is the latest node
+    while (!ready.empty()) {
+      std::pop_heap(ready.begin(), ready.end(), earlier);
+      const NodePtr node = std::move(ready.back());
+      ready.pop_back();
+      node->visit(retain_graph);
+      for (const Edge& edge : node->inputs) {
+        if (edge.leaf != nullptr && --edge.leaf->pending == 0) fire_hooks(edge.leaf);
+        if (edge.node != nullptr && --edge.node->pending == 0) {
+          ready.push_back(edge.node);
+          std::push_heap(ready.begin(), ready.end(), earlier);
+        }
+      }
+    }
+  }
+  for (size_t i = 0; i < run.at_end.size(); ++i) run.at_end[i]();
+}
+
+GradSink::GradSink(Node& node) : node_(node), given_(node.inputs.size(), false) {}
+
+bool GradSink::wants(int i) const {
+  const Edge& edge = node_.inputs.at(static_cast<size_t>(i));
+  return edge.node != nullptr || edge.leaf != nullptr;
+}
+
+const Edge& GradSink::take(int i) {
+  check(wants(i), "backward: ", node_.op, " gave a gradient for input ", i, ", which wants none");
+  check(!given_[static_cast<size_t>(i)], "backward: ", node_.op, " gave two gradients for input ", i);
+  given_[static_cast<size_t>(i)] = true;
+  return node_.inputs[static_cast<size_t>(i)];
+}
+
+Dest GradSink::dest(int i) {
+  const Edge& edge = take(i);
+  return edge.leaf != nullptr ? leaf_dest(*edge.leaf) : node_dest(*edge.node);
+}
+
+void GradSink::give(int i, Tensor grad) {
+  const Edge& edge = take(i);
+  const Shape& wanted = edge.leaf != nullptr ? edge.leaf->data.shape() : edge.node->shape;
+  check(grad.shape() == wanted, "backward: ", node_.op, " gave a gradient of ", grad.shape(),
+        " for input ", i, " of ", wanted);
+  if (edge.leaf != nullptr) {
+    give_to_leaf(*edge.leaf, std::move(grad));
+  } else {
+    give_to_node(*edge.node, std::move(grad));
+  }
+}
+
+void at_end_of_backward(std::function<void()> fn) {
+  check(current != nullptr, "at_end_of_backward: no backward is running on this thread");
+  current->at_end.push_back(std::move(fn));
+}
+
+uint64_t gradient_bytes_copied() { return bytes_copied; }
+
+}  // namespace lockstep

@@ -1,0 +1,56 @@
+"""The two rules of the house: lockstep_library and lockstep_test.
+
+Headers are included as "lockstep/<folder>/<file>.h" from everywhere, which is also how an installed copy is used.
+"""
+
+_COPTS = [
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-unknown-pragmas",
+]
+
+def lockstep_library(name, hdrs = [], private_hdrs = [], copts = [], deps = [], **kwargs):
+    """A library. `private_hdrs` are included by its own sources only."""
+    prefix = "lockstep/" + native.package_name()
+    strip = "/" + native.package_name()
+    private_deps = []
+    if private_hdrs:
+        native.cc_library(
+            name = name + "_private",
+            hdrs = private_hdrs,
+            include_prefix = prefix,
+            strip_include_prefix = strip,
+            visibility = ["//visibility:private"],
+            deps = deps,
+        )
+        private_deps = [":" + name + "_private"]
+    native.cc_library(
+        name = name,
+        hdrs = hdrs,
+        copts = _COPTS + copts,
+        include_prefix = prefix,
+        strip_include_prefix = strip,
+        deps = deps + private_deps,
+        **kwargs
+    )
+
+def lockstep_binary(name, copts = [], linkopts = [], **kwargs):
+    native.cc_binary(
+        name = name,
+        copts = _COPTS + copts,
+        linkopts = ["-fopenmp", "-lpthread"] + linkopts,
+        **kwargs
+    )
+
+def lockstep_test(name, srcs, deps = [], copts = [], linkopts = [], size = "small", **kwargs):
+    """One doctest executable. Test cases print a line "SKIPPED: why" when what they need is not there."""
+    native.cc_test(
+        name = name,
+        srcs = srcs,
+        size = size,
+        copts = _COPTS + copts,
+        linkopts = ["-fopenmp", "-lpthread"] + linkopts,
+        deps = deps + ["//tests/support:doctest_main"],
+        **kwargs
+    )

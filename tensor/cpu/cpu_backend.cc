@@ -1,0 +1,15 @@
+#include "lockstep/tensor/cpu/cpu_backend.h"
+
+namespace lockstep {
+
+const Backend& cpu_backend() {
+  static const Backend table{
+      .name = "cpu",
+      .memory = device_memory(Device::cpu()),
+      .activation = kCpuActivation,
+      .copy = kCpuCopy,
+  };
+  return table;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,13 @@
+// The CPU's set of kernels.
+#pragma once
+
+#include "lockstep/tensor/backend.h"
+
+namespace lockstep {
+
+const Backend& cpu_backend();
+
+extern const ActivationKernels kCpuActivation;
+extern const CopyKernels kCpuCopy;
+
+}  // namespace lockstep

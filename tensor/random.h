@@ -1,0 +1,65 @@
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+// The i-th number of a stream depends on (seed, i) alone, so every device draws the same stream in any order and the
+// whole state of a generator is two integers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace lockstep {
+
+/// The four 32-bit words of counter block `block` under key `seed`.
+constexpr std::array<uint32_t, 4> philox4x32(uint64_t seed, uint64_t block) {
+  std::array<uint32_t, 4> c = {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0};
+  uint32_t k0 = static_cast<uint32_t>(seed);
+  uint32_t k1 = static_cast<uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t p0 = uint64_t{0xD2511F53u} * c[0];
+    const uint64_t p1 = uint64_t{0xCD9E8D57u} * c[2];
+    c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(p1),
+         static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(p0)};
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return c;
+}
+
+/// A piece of a stream: number i of it is word (i % 4) of block (first_block + i / 4).
+struct PhiloxRange {
+  uint64_t seed = 0;
+  uint64_t first_block = 0;
+
+  constexpr uint32_t bits(int64_t i) const {
+    return philox4x32(seed, first_block + static_cast<uint64_t>(i) / 4)[static_cast<size_t>(i) % 4];
+  }
+  /// Uniform in [0, 1), a multiple of 2^-24.
+  constexpr float uniform(int64_t i) const {
+    return static_cast<float>(bits(i) >> 8) * 0x1p-24f;
+  }
+};
+
+class Generator {
+ public:
+  struct State {
+    uint64_t seed = 0;
+    uint64_t next_block = 0;
+    bool operator==(const State&) const = default;
+  };
+
+  explicit Generator(uint64_t seed) : state_{seed, 0} {}
+
+  /// Reserves the next `count` numbers, rounded up to whole blocks of four.
+  PhiloxRange take(int64_t count) {
+    const PhiloxRange range{state_.seed, state_.next_block};
+    state_.next_block += (static_cast<uint64_t>(count) + 3) / 4;
+    return range;
+  }
+
+  State state() const { return state_; }
+  void set_state(State state) { state_ = state; }
+
+ private:
+  State state_;
+};
+
+}  // namespace lockstep

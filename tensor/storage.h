@@ -1,0 +1,38 @@
+// Storage: the owned memory behind tensors. Internal to tensor/.
+#pragma once
+
+#include "lockstep/tensor/allocator.h"
+#include "lockstep/tensor/device.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace lockstep {
+
+class Storage {
+ public:
+  Storage(size_t bytes, Device device, Allocator& allocator)
+      : data_(static_cast<std::byte*>(allocator.allocate(bytes))),
+        bytes_(bytes),
+        device_(device),
+        allocator_(allocator) {}
+  ~Storage() { allocator_.deallocate(data_, bytes_); }
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  std::byte* data() const { return data_; }
+  Device device() const { return device_; }
+  uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+  void changed() { version_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  std::byte* data_;
+  size_t bytes_;
+  Device device_;
+  Allocator& allocator_;
+  // Atomic because a loader's thread may write one slice while another thread writes the next.
+  std::atomic<uint64_t> version_{0};
+};
+
+}  // namespace lockstep

@@ -1,0 +1,25 @@
+"""Finds the CUDA toolkit (CUDA_HOME, else /usr/local/cuda); without one, empty targets keep the workspace loadable."""
+
+_FOUND = """
+package(default_visibility = ["//visibility:public"])
+cc_library(name = "headers", hdrs = glob(["cuda/include/**"]), includes = ["cuda/include"])
+cc_library(name = "cudart", linkopts = ["-L{home}/lib64", "-lcudart", "-Wl,-rpath,{home}/lib64"], deps = [":headers"])
+cc_library(name = "cublas", linkopts = ["-lcublas", "-lcublasLt"], deps = [":cudart"])
+cc_library(name = "cudnn", linkopts = ["-lcudnn"], deps = [":cudart"])
+cc_library(name = "nccl", linkopts = ["-lnccl"], deps = [":cudart"])
+"""
+
+_MISSING = """
+package(default_visibility = ["//visibility:public"])
+[cc_library(name = n) for n in ["headers", "cudart", "cublas", "cudnn", "nccl"]]
+"""
+
+def _impl(rctx):
+    home = rctx.os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    found = rctx.path(home + "/bin/nvcc").exists
+    if found:
+        rctx.symlink(home, "cuda")
+    rctx.file("BUILD.bazel", _FOUND.replace("{home}", home) if found else _MISSING)
+    rctx.file("defs.bzl", "CUDA_HOME = %r\n" % (home if found else ""))
+
+cuda_configure = repository_rule(implementation = _impl, environ = ["CUDA_HOME"], local = True)
