@@ -1,0 +1,109 @@
+#include "lockstep/base/chrome_trace.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+constexpr int kFirstCommLane = 1000;
+
+struct Slice {
+  Span span;
+  int64_t step;
+  int lane;
+};
+
+/// Puts each transfer into the first lane that is free when it starts; `slices` are sorted by
+/// start.
+int assign_comm_lanes(std::vector<Slice>& slices) {
+  std::vector<int64_t> busy_until;
+  for (Slice& slice : slices) {
+    if (slice.span.activity != Activity::kCommunication) continue;
+    const auto free = std::find_if(busy_until.begin(), busy_until.end(),
+                                   [&](int64_t end) { return end <= slice.span.begin_ns; });
+    slice.lane = kFirstCommLane + static_cast<int>(free - busy_until.begin());
+    if (free == busy_until.end()) {
+      busy_until.push_back(slice.span.end_ns);
+    } else {
+      *free = slice.span.end_ns;
+    }
+  }
+  return static_cast<int>(busy_until.size());
+}
+
+class Writer {
+ public:
+  Writer(std::ostream& out, int rank) : out_(out), rank_(rank) {}
+
+  void name(const char* what, int lane, const std::string& name) {
+    begin() << R"({"ph":"M","name":")" << what << R"(","pid":)" << rank_ << R"(,"tid":)" << lane
+            << R"(,"args":{"name":")" << name << R"("}})";
+  }
+
+  void slice(const char* name, const char* category, int lane, int64_t begin_ns, int64_t end_ns) {
+    char times[96];
+    std::snprintf(times, sizeof times, R"("ts":%lld.%03d,"dur":%.3f)",
+                  static_cast<long long>(begin_ns / 1000), static_cast<int>(begin_ns % 1000),
+                  static_cast<double>(end_ns - begin_ns) * 1e-3);
+    begin() << R"({"ph":"X","name":")" << name << R"(","cat":")" << category << R"(","pid":)"
+            << rank_ << R"(,"tid":)" << lane << "," << times;
+  }
+
+ private:
+  std::ostream& begin() {
+    out_ << (first_ ? "\n" : ",\n");
+    first_ = false;
+    return out_;
+  }
+
+  std::ostream& out_;
+  int rank_;
+  bool first_ = true;
+};
+
+}  // namespace
+
+void write_chrome_trace(std::ostream& out, std::span<const StepEvents> steps,
+                        ChromeTraceOptions options) {
+  std::vector<Slice> slices;
+  std::set<int> threads;
+  for (const StepEvents& step : steps) {
+    for (const StepEvents::Event& event : step.events) {
+      slices.push_back({event.span, step.step, event.thread});
+      if (event.span.activity != Activity::kCommunication) threads.insert(event.thread);
+    }
+  }
+  std::stable_sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
+    return a.span.begin_ns < b.span.begin_ns;
+  });
+  const int comm_lanes = assign_comm_lanes(slices);
+
+  out << R"({"displayTimeUnit":"ms","distributedInfo":{"rank":)" << options.rank
+      << R"(,"world_size":)" << options.world_size << R"(},"traceEvents":[)";
+  Writer writer(out, options.rank);
+  writer.name("process_name", 0, "rank " + std::to_string(options.rank));
+  for (const int thread : threads) {
+    writer.name("thread_name", thread, "compute " + std::to_string(thread));
+  }
+  for (int lane = 0; lane < comm_lanes; ++lane) {
+    writer.name("thread_name", kFirstCommLane + lane, "communication " + std::to_string(lane));
+  }
+  for (const Slice& slice : slices) {
+    const Span& span = slice.span;
+    const bool comm = span.activity == Activity::kCommunication;
+    writer.slice(name_of(span.activity), comm ? "communication" : "compute", slice.lane,
+                 span.begin_ns, std::max(span.begin_ns, span.end_ns));
+    out << R"(,"args":{"step":)" << slice.step;
+    if (span.id >= 0) out << R"(,"bucket":)" << span.id;
+    if (span.bytes > 0) out << R"(,"bytes":)" << span.bytes;
+    out << "}}";
+  }
+  out << "\n]}\n";
+}
+
+}  // namespace lockstep
