@@ -1,27 +1,21 @@
 #include "lockstep/tensor/backend.h"
 
-#include "lockstep/base/error.h"
 #include "lockstep/tensor/cpu/cpu_backend.h"
-#include "lockstep/tensor/memory.h"
+
+#include <utility>
 
 namespace lockstep {
-namespace {
-
-const Backend* cuda = nullptr;
-
-}  // namespace
 
 const Backend& backend(Device device) {
-  if (device.is_cpu()) return cpu_backend();
-  if (cuda == nullptr) throw_no_cuda();
-  return *cuda;
+  return device.is_cpu() ? cpu_backend() : *require_cuda().backend;
 }
 
 const Backend* set_cuda_backend(const Backend* replacement) {
-  const Backend* before = cuda;
-  cuda = replacement;
-  set_cuda_memory(replacement == nullptr ? nullptr : &replacement->memory);
-  return before;
+  static const Backend* installed = nullptr;
+  set_cuda_slot(replacement == nullptr
+                    ? CudaSlot{}
+                    : CudaSlot{replacement, &replacement->memory, &replacement->streams, ""});
+  return std::exchange(installed, replacement);
 }
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 
 #include "lockstep/base/error.h"
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,21 +16,18 @@ enum class DType : uint8_t { kF32, kF64, kBF16, kI64, kI32, kU8 };
 struct bf16 {
   uint16_t bits = 0;
 
+  // constexpr so that device code can call them too.
   bf16() = default;
-  explicit bf16(float value) {
-    uint32_t u;
-    std::memcpy(&u, &value, sizeof u);
+  constexpr explicit bf16(float value) {
+    const uint32_t u = std::bit_cast<uint32_t>(value);
     if ((u & 0x7fffffffu) > 0x7f800000u) {
       bits = static_cast<uint16_t>((u >> 16) | 0x40u);
     } else {
       bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
     }
   }
-  explicit operator float() const {
-    const uint32_t u = static_cast<uint32_t>(bits) << 16;
-    float value;
-    std::memcpy(&value, &u, sizeof value);
-    return value;
+  constexpr explicit operator float() const {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
   }
 };
 
@@ -86,7 +84,8 @@ struct DTypeOf<uint8_t> {
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-/// Calls `fn(T{})` with the element type of a floating `dtype`; throws ArgumentError naming `op` for the others.
+/// Calls `fn(T{})` with the element type of a floating `dtype`; throws ArgumentError naming `op`
+/// for the others.
 template <class Fn>
 decltype(auto) dispatch_floating(DType dtype, const char* op, Fn&& fn) {
   switch (dtype) {

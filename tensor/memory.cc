@@ -2,7 +2,9 @@
 
 #include "lockstep/base/error.h"
 
+#include <atomic>
 #include <cstring>
+#include <mutex>
 
 namespace lockstep {
 namespace {
@@ -10,25 +12,44 @@ namespace {
 void zero_host(void* memory, size_t bytes) { std::memset(memory, 0, bytes); }
 void copy_host(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
 
-const DeviceMemory* cuda = nullptr;
+CudaSlot slot;
+std::mutex slot_mutex;
+std::atomic<bool> slot_filled{false};
+constinit CudaProbe cuda_probe = nullptr;  // set before main, so initialised before any code runs
+
+void probe_cuda() {
+  std::lock_guard lock(slot_mutex);
+  if (slot_filled) return;
+  if (cuda_probe == nullptr) {
+    throw UnsupportedError(
+        "device cuda: this program was built without CUDA; build it with --config=cuda, or use "
+        "--device cpu");
+  }
+  slot = cuda_probe();
+  if (slot.backend == nullptr) {
+    throw UnsupportedError(str("device cuda: ", slot.missing, "; use --device cpu"));
+  }
+  slot_filled.store(true, std::memory_order_release);
+}
 
 }  // namespace
 
 const DeviceMemory& device_memory(Device device) {
-  if (device.is_cpu()) {
-    static const DeviceMemory host{cpu_allocator(), zero_host, copy_host};
-    return host;
-  }
-  if (cuda == nullptr) throw_no_cuda();
-  return *cuda;
+  static const DeviceMemory host{cpu_allocator(), zero_host, copy_host};
+  return device.is_cpu() ? host : *require_cuda().memory;
 }
 
-void set_cuda_memory(const DeviceMemory* memory) { cuda = memory; }
+void set_cuda_slot(CudaSlot replacement) {
+  std::lock_guard lock(slot_mutex);
+  slot = std::move(replacement);
+  slot_filled.store(slot.backend != nullptr, std::memory_order_release);
+}
 
-void throw_no_cuda() {
-  throw UnsupportedError(
-      "device cuda: this program has no CUDA backend; build it with --config=cuda and run it on a "
-      "machine with an NVIDIA driver, or use --device cpu");
+void set_cuda_probe(CudaProbe probe) { cuda_probe = probe; }
+
+const CudaSlot& require_cuda() {
+  if (!slot_filled.load(std::memory_order_acquire)) probe_cuda();
+  return slot;
 }
 
 }  // namespace lockstep

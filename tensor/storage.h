@@ -16,8 +16,16 @@ class Storage {
       : data_(static_cast<std::byte*>(allocator.allocate(bytes))),
         bytes_(bytes),
         device_(device),
-        allocator_(allocator) {}
-  ~Storage() { allocator_.deallocate(data_, bytes_); }
+        allocator_(&allocator) {}
+  /// Memory of somebody else, which is not freed.
+  Storage(void* memory, size_t bytes, Device device)
+      : data_(static_cast<std::byte*>(memory)),
+        bytes_(bytes),
+        device_(device),
+        allocator_(nullptr) {}
+  ~Storage() {
+    if (allocator_ != nullptr) allocator_->deallocate(data_, bytes_);
+  }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
@@ -30,7 +38,7 @@ class Storage {
   std::byte* data_;
   size_t bytes_;
   Device device_;
-  Allocator& allocator_;
+  Allocator* allocator_;
   // Atomic because a loader's thread may write one slice while another thread writes the next.
   std::atomic<uint64_t> version_{0};
 };

@@ -27,13 +27,22 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   Tensor tensor;
   tensor.shape_ = shape;
   tensor.dtype_ = dtype;
-  tensor.storage_ = std::make_shared<Storage>(tensor.nbytes(), device, device_memory(device).allocator);
+  tensor.storage_ =
+      std::make_shared<Storage>(tensor.nbytes(), device, device_memory(device).allocator);
   return tensor;
 }
 
 Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
   Tensor tensor = empty(shape, dtype, device);
   device_memory(device).zero(tensor.mutable_raw(), tensor.nbytes());
+  return tensor;
+}
+
+Tensor Tensor::borrow(void* memory, const Shape& shape, DType dtype, Device device) {
+  Tensor tensor;
+  tensor.shape_ = shape;
+  tensor.dtype_ = dtype;
+  tensor.storage_ = std::make_shared<Storage>(memory, tensor.nbytes(), device);
   return tensor;
 }
 
@@ -93,7 +102,8 @@ std::byte* Tensor::mutable_raw() {
 
 double Tensor::item() const {
   check(defined() && numel() == 1, "item: wanted one element, got ", shape_);
-  check(device().is_cpu(), "item: the tensor is on ", to_string(device()), "; copy it to the CPU first");
+  check(device().is_cpu(), "item: the tensor is on ", to_string(device()),
+        "; copy it to the CPU first");
   return dispatch_any(dtype_, [&](auto zero) -> double {
     using T = decltype(zero);
     return static_cast<double>(static_cast<compute_t<T>>(*data<T>()));

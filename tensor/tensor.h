@@ -1,5 +1,6 @@
-// Tensor: a dense, row-major block of elements on one device. A value of this type is a handle: copying it shares the
-// memory. Views exist only as reshape and as a slice of the outermost dimension, so every kernel is a plain loop.
+// Tensor: a dense, row-major block of elements on one device. A value of this type is a handle:
+// copying it shares the memory. Views exist only as reshape and as a slice of the outermost
+// dimension, so every kernel is a plain loop.
 //
 // A Tensor knows nothing of gradients; that is Variable's (autograd/variable.h).
 #pragma once
@@ -24,6 +25,10 @@ class Tensor {
   /// Uninitialised memory of `shape`; 256-byte aligned.
   static Tensor empty(const Shape& shape, DType dtype, Device device = Device::cpu());
   static Tensor zeros(const Shape& shape, DType dtype, Device device = Device::cpu());
+  /// A tensor over memory of somebody else, who keeps it alive as long as this or a view of it is
+  /// used.
+  static Tensor borrow(void* memory, const Shape& shape, DType dtype,
+                       Device device = Device::cpu());
   /// A host tensor with a copy of `values`, whose count must be shape.numel().
   template <class T>
   static Tensor from(const std::vector<T>& values, const Shape& shape);
@@ -38,19 +43,22 @@ class Tensor {
   DType dtype() const { return dtype_; }
   Device device() const;
 
-  /// The same memory under another shape; one extent may be -1 and is derived. Throws if the counts differ.
+  /// The same memory under another shape; one extent may be -1 and is derived. Throws if the counts
+  /// differ.
   Tensor reshape(std::initializer_list<int64_t> dims) const;
   Tensor reshape(const Shape& shape) const;
   /// The rows [begin, end) of the outermost dimension: the same memory.
   Tensor slice(int64_t begin, int64_t end) const;
 
-  /// The elements; throws if T is not the dtype. A pointer into device memory when the device is not the CPU.
+  /// The elements; throws if T is not the dtype. A pointer into device memory when the device is
+  /// not the CPU.
   template <class T>
   const T* data() const {
     check_dtype(dtype_of<T>);
     return reinterpret_cast<const T*>(raw());
   }
-  /// As data(), for writing: marks the memory as changed, so that a tensor saved for backward is known to be stale.
+  /// As data(), for writing: marks the memory as changed, so that a tensor saved for backward is
+  /// known to be stale.
   template <class T>
   T* mutable_data() {
     check_dtype(dtype_of<T>);

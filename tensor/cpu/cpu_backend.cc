@@ -6,6 +6,7 @@ const Backend& cpu_backend() {
   static const Backend table{
       .name = "cpu",
       .memory = device_memory(Device::cpu()),
+      .streams = device_streams(Device::cpu()),
       .activation = kCpuActivation,
       .copy = kCpuCopy,
   };

@@ -1,0 +1,40 @@
+#include "lockstep/tensor/stream.h"
+
+#include "lockstep/tensor/memory.h"
+
+namespace lockstep {
+namespace {
+
+class PastEvent final : public Event {
+ public:
+  bool done() const override { return true; }
+  void wait_host() const override {}
+};
+
+/// On the host a call returns when its work is done.
+class HostStream final : public Stream {
+ public:
+  EventPtr record() override {
+    static const EventPtr past = std::make_shared<PastEvent>();
+    return past;
+  }
+  void wait(const EventPtr& event) override { event->wait_host(); }
+};
+
+Stream& current_host_stream() {
+  static HostStream stream;
+  return stream;
+}
+
+Stream* exchange_host_stream(Stream*) { return nullptr; }
+
+std::unique_ptr<Stream> create_host_stream() { return std::make_unique<HostStream>(); }
+
+}  // namespace
+
+const DeviceStreams& device_streams(Device device) {
+  static const DeviceStreams host{current_host_stream, exchange_host_stream, create_host_stream};
+  return device.is_cpu() ? host : *require_cuda().streams;
+}
+
+}  // namespace lockstep
