@@ -14,6 +14,8 @@ namespace lockstep {
 
 struct ActivationKernels;
 struct CopyKernels;
+struct OptimizerKernels;
+struct RandomKernels;
 
 struct Backend {
   const char* name;
@@ -21,6 +23,8 @@ struct Backend {
   const DeviceStreams& streams;
   const ActivationKernels& activation;
   const CopyKernels& copy;
+  const OptimizerKernels& optimizer;
+  const RandomKernels& random;
 };
 
 /// The backend of a device. Throws UnsupportedError for CUDA when this build or this machine has

@@ -89,6 +89,15 @@ Tensor Tensor::slice(int64_t begin, int64_t end) const {
   return view;
 }
 
+Tensor Tensor::through(const Tensor& last) const {
+  check(shares_memory(last) && dtype_ == last.dtype_ && offset_ <= last.offset_,
+        "through: wanted a later tensor of the same allocation and dtype");
+  Tensor view = *this;
+  const size_t bytes = last.offset_ + last.nbytes() - offset_;
+  view.shape_ = Shape{static_cast<int64_t>(bytes / size_of(dtype_))};
+  return view;
+}
+
 const std::byte* Tensor::raw() const {
   check(defined(), "tensor: undefined");
   return storage_->data() + offset_;

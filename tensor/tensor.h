@@ -49,6 +49,9 @@ class Tensor {
   Tensor reshape(const Shape& shape) const;
   /// The rows [begin, end) of the outermost dimension: the same memory.
   Tensor slice(int64_t begin, int64_t end) const;
+  /// All memory from the start of this to the end of `last`, which lies behind it in the same allocation, as one
+  /// dimension: neighbours in an arena, for a pass over all of them at once.
+  Tensor through(const Tensor& last) const;
 
   /// The elements; throws if T is not the dtype. A pointer into device memory when the device is
   /// not the CPU.
@@ -79,6 +82,8 @@ class Tensor {
   uint64_t version() const;
   /// Whether this handle is the only one that refers to the memory.
   bool unique() const { return storage_.use_count() == 1; }
+  /// Bytes from the start of the allocation to the first element.
+  size_t offset_bytes() const { return offset_; }
   bool shares_memory(const Tensor& other) const {
     return storage_ != nullptr && storage_ == other.storage_;
   }

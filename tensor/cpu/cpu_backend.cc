@@ -9,6 +9,8 @@ const Backend& cpu_backend() {
       .streams = device_streams(Device::cpu()),
       .activation = kCpuActivation,
       .copy = kCpuCopy,
+      .optimizer = kCpuOptimizer,
+      .random = kCpuRandom,
   };
   return table;
 }

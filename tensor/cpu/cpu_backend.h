@@ -9,5 +9,7 @@ const Backend& cpu_backend();
 
 extern const ActivationKernels kCpuActivation;
 extern const CopyKernels kCpuCopy;
+extern const OptimizerKernels kCpuOptimizer;
+extern const RandomKernels kCpuRandom;
 
 }  // namespace lockstep

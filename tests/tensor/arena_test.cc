@@ -31,6 +31,18 @@ TEST_CASE("views share the arena's memory and are aligned") {
   CHECK(arena.data<float>()[65] == 7);
 }
 
+TEST_CASE("neighbours are seen as one, padding included") {
+  Tensor arena = Tensor::zeros({128}, DType::kF32);
+  Tensor first = arena_view(arena, 0, {2, 3});
+  const Tensor second = arena_view(arena, 64, {2});
+  Tensor both = first.through(second);
+  CHECK(both.shape() == Shape{66});
+  both.mutable_data<float>()[65] = 3;
+  CHECK(second.data<float>()[1] == 3);
+  CHECK_THROWS_AS(second.through(first), ArgumentError);
+  CHECK_THROWS_AS(first.through(Tensor::zeros({2}, DType::kF32)), ArgumentError);
+}
+
 TEST_CASE("what does not fit is refused") {
   const std::vector<int64_t> negative{1, -1};
   CHECK_THROWS_AS(arena_layout(negative, DType::kF32), ArgumentError);
