@@ -1,0 +1,118 @@
+#include "lockstep/distributed/comm/queued_group.h"
+
+namespace lockstep::comm {
+
+void QueuedWork::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return done_; });
+  if (error_) std::rethrow_exception(error_);
+}
+
+void QueuedWork::wait_host(std::chrono::milliseconds deadline) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_for(lock, deadline, [this] { return done_; })) {
+    throw CommError(str("Work::wait_host: ", describe(op_.signature), " has not ended within ",
+                        deadline.count(), " ms"));
+  }
+  if (error_) std::rethrow_exception(error_);
+}
+
+bool QueuedWork::done() const {
+  const std::lock_guard lock(mutex_);
+  return done_;
+}
+
+Work::Times QueuedWork::times() const {
+  const std::lock_guard lock(mutex_);
+  return times_;
+}
+
+void QueuedWork::complete(std::exception_ptr error) {
+  const int64_t now = steady_now_ns();
+  op_.out = Tensor();
+  op_.in = Tensor();
+  const std::lock_guard lock(mutex_);
+  times_ = {op_.start_ns, now};
+  error_ = std::move(error);
+  done_ = true;
+  changed_.notify_all();
+}
+
+void QueuedGroup::start() {
+  worker_ = std::thread([this] { work_loop(); });
+}
+
+void QueuedGroup::stop() {
+  bool in_flight = false;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    in_flight = busy_ || !queue_.empty();
+  }
+  if (in_flight) {
+    fail(str("rank ", rank(),
+             " destroyed its group with operations in flight; wait for them first"));
+  }
+  wake_.notify_all();
+  if (worker_.joinable()) worker_.join();
+}
+
+WorkPtr QueuedGroup::submit(Op op) {
+  auto work = std::make_shared<QueuedWork>(std::move(op));
+  {
+    const std::lock_guard lock(mutex_);
+    if (failed_) {
+      throw CommError(
+          str(describe(work->op().signature), ": the group has failed already: ", reason_));
+    }
+    work->op().sequence = sequence_++;
+    queue_.push_back(work);
+  }
+  wake_.notify_one();
+  return work;
+}
+
+void QueuedGroup::work_loop() {
+  for (;;) {
+    std::shared_ptr<QueuedWork> work;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      work = std::move(queue_.front());
+      queue_.pop_front();
+      busy_ = true;
+    }
+    std::exception_ptr error;
+    std::string reason;
+    try {
+      run(work->op());
+    } catch (const std::exception& e) {
+      error = std::current_exception();
+      reason = e.what();
+    }
+    // First the group, then the work: whoever has seen the work fail must find the group failed.
+    if (error) fail(reason);
+    {
+      const std::lock_guard lock(mutex_);
+      busy_ = false;
+    }
+    work->complete(error);
+  }
+}
+
+void QueuedGroup::fail(std::string reason) {
+  std::deque<std::shared_ptr<QueuedWork>> pending;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failed_) return;
+    failed_ = true;
+    reason_ = reason;
+    pending.swap(queue_);
+  }
+  interrupt(reason);
+  const auto error = std::make_exception_ptr(CommError(reason));
+  for (const auto& work : pending) work->complete(error);
+}
+
+}  // namespace lockstep::comm
