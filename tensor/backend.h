@@ -16,6 +16,7 @@ struct ActivationKernels;
 struct CopyKernels;
 struct OptimizerKernels;
 struct RandomKernels;
+struct MatmulKernels;
 
 struct Backend {
   const char* name;
@@ -25,6 +26,7 @@ struct Backend {
   const CopyKernels& copy;
   const OptimizerKernels& optimizer;
   const RandomKernels& random;
+  const MatmulKernels& matmul;
 };
 
 /// The backend of a device. Throws UnsupportedError for CUDA when this build or this machine has

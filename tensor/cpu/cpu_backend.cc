@@ -11,6 +11,7 @@ const Backend& cpu_backend() {
       .copy = kCpuCopy,
       .optimizer = kCpuOptimizer,
       .random = kCpuRandom,
+      .matmul = kCpuMatmul,
   };
   return table;
 }

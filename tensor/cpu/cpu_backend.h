@@ -11,5 +11,6 @@ extern const ActivationKernels kCpuActivation;
 extern const CopyKernels kCpuCopy;
 extern const OptimizerKernels kCpuOptimizer;
 extern const RandomKernels kCpuRandom;
+extern const MatmulKernels kCpuMatmul;
 
 }  // namespace lockstep

@@ -1,0 +1,52 @@
+// Matrix products. Transposed operands are read where they lie; nothing is copied.
+#pragma once
+
+#include "lockstep/tensor/dest.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep {
+
+struct MatmulOptions {
+  bool transpose_a = false;  // the last two dimensions of a are swapped
+  bool transpose_b = false;
+};
+
+/// The extents of a product of `batch` pairs of matrices, op(a) [m, k] times op(b) [k, n].
+struct MatmulProblem {
+  int64_t batch = 1;
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false;  // a lies as [k, m]
+  bool transpose_b = false;  // b lies as [n, k]
+  bool batched_a = false;    // false: one matrix serves the whole batch
+  bool batched_b = false;
+};
+
+struct MatmulKernels {
+  /// out [batch, m, n] (+)= op(a) op(b) + bias [n]; bias may be undefined. All extents are positive
+  /// but k, which may be 0. One dtype.
+  void (&matmul)(const MatmulProblem& problem, const Tensor& a, const Tensor& b, const Tensor& bias,
+                 const Dest& out);
+  /// out [n] (+)= the sum over the rows of x [m, n].
+  void (&sum_rows)(const Tensor& x, const Dest& out);
+};
+
+namespace ops {
+
+/// op(a) op(b): a is [..., m, k] ([..., k, m] if transposed), b is [..., k, n] ([..., n, k]), the
+/// result [..., m, n]. The leading dimensions are equal, or one operand has none and serves all of
+/// the other's. f32, f64 or bf16, both the same; bf16 is added up in f32.
+Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
+/// The same product written (or added) into `out`. When `out` is a single matrix [m, n] and an
+/// operand is not, the products are summed over the leading dimensions: the gradient of an operand
+/// that served a whole batch.
+void matmul(const Tensor& a, const Tensor& b, MatmulOptions options, const Dest& out);
+
+/// x weight^T + bias: x [..., in], weight [out, in], bias [out] or undefined; the result is [...,
+/// out].
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+
+/// out [n] (+)= the sum of x [..., n] over all but the last dimension: the gradient of a bias.
+void sum_rows(const Tensor& x, const Dest& out);
+
+}  // namespace ops
+}  // namespace lockstep
