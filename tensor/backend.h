@@ -17,6 +17,8 @@ struct CopyKernels;
 struct OptimizerKernels;
 struct RandomKernels;
 struct MatmulKernels;
+struct ElementwiseKernels;
+struct ReduceKernels;
 
 struct Backend {
   const char* name;
@@ -27,6 +29,8 @@ struct Backend {
   const OptimizerKernels& optimizer;
   const RandomKernels& random;
   const MatmulKernels& matmul;
+  const ElementwiseKernels& elementwise;
+  const ReduceKernels& reduce;
 };
 
 /// The backend of a device. Throws UnsupportedError for CUDA when this build or this machine has

@@ -12,6 +12,8 @@ const Backend& cpu_backend() {
       .optimizer = kCpuOptimizer,
       .random = kCpuRandom,
       .matmul = kCpuMatmul,
+      .elementwise = kCpuElementwise,
+      .reduce = kCpuReduce,
   };
   return table;
 }

@@ -12,5 +12,7 @@ extern const CopyKernels kCpuCopy;
 extern const OptimizerKernels kCpuOptimizer;
 extern const RandomKernels kCpuRandom;
 extern const MatmulKernels kCpuMatmul;
+extern const ElementwiseKernels kCpuElementwise;
+extern const ReduceKernels kCpuReduce;
 
 }  // namespace lockstep

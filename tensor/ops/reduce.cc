@@ -1,0 +1,95 @@
+#include "lockstep/tensor/ops/reduce.h"
+
+#include "lockstep/tensor/backend.h"
+#include "lockstep/tensor/ops/elementwise.h"
+
+#include <array>
+
+namespace lockstep::ops {
+namespace {
+
+using DimSet = std::array<bool, Shape::kMaxDims>;
+
+DimSet dim_set(const Shape& shape, const std::vector<int>& dims, const char* op) {
+  DimSet set{};
+  for (int dim : dims) {
+    const int at = dim < 0 ? dim + shape.ndim() : dim;
+    check(at >= 0 && at < shape.ndim(), op, ": dimension ", dim, " of ", shape, " does not exist");
+    check(!set[static_cast<size_t>(at)], op, ": dimension ", dim, " is named twice");
+    set[static_cast<size_t>(at)] = true;
+  }
+  return set;
+}
+
+/// [outer, extent, inner] around `dim`.
+Shape around(const Shape& shape, int dim) {
+  const int at = dim < 0 ? dim + shape.ndim() : dim;
+  return {shape.numel(0, at), shape[at], shape.numel(at + 1, shape.ndim())};
+}
+
+}  // namespace
+
+Shape reduced_shape(const Shape& shape, const std::vector<int>& dims, const char* op) {
+  const DimSet set = dim_set(shape, dims, op);
+  std::array<int64_t, Shape::kMaxDims> extent{};
+  for (int i = 0; i < shape.ndim(); ++i)
+    extent[static_cast<size_t>(i)] = set[static_cast<size_t>(i)] ? 1 : shape[i];
+  return Shape(extent.data(), shape.ndim());
+}
+
+Shape without_dims(const Shape& shape, const std::vector<int>& dims) {
+  const DimSet set = dim_set(shape, dims, "without_dims");
+  std::array<int64_t, Shape::kMaxDims> extent{};
+  int ndim = 0;
+  for (int i = 0; i < shape.ndim(); ++i) {
+    if (!set[static_cast<size_t>(i)]) extent[static_cast<size_t>(ndim++)] = shape[i];
+  }
+  return Shape(extent.data(), ndim);
+}
+
+void sum_to(const Tensor& x, double factor, const Dest& y) {
+  check(x.dtype() == y.out.dtype() && can_broadcast(y.out.shape(), x.shape()), "sum_to: from ",
+        name_of(x.dtype()), " ", x.shape(), " to ", name_of(y.out.dtype()), " ", y.out.shape());
+  backend(x.device()).reduce.sum_to(x, factor, y);
+}
+
+void broadcast_to(const Tensor& x, double factor, const Dest& y) {
+  check(x.dtype() == y.out.dtype() && can_broadcast(x.shape(), y.out.shape()),
+        "broadcast_to: from ", name_of(x.dtype()), " ", x.shape(), " to ", name_of(y.out.dtype()),
+        " ", y.out.shape());
+  backend(x.device()).reduce.broadcast_to(x, factor, y);
+}
+
+Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
+  const Tensor y = Tensor::empty(reduced_shape(x.shape(), dims, "sum"), x.dtype(), x.device());
+  backend(x.device()).reduce.sum_to(x, 1.0, {y});
+  return keepdim ? y : y.reshape(without_dims(x.shape(), dims));
+}
+
+Tensor sum(const Tensor& x) {
+  const Tensor y = Tensor::empty({}, x.dtype(), x.device());
+  backend(x.device()).reduce.sum_to(x, 1.0, {y});
+  return y;
+}
+
+MaxResult max(const Tensor& x, int dim, bool keepdim) {
+  check(x.dim(dim) > 0, "max: dimension ", dim, " of ", x.shape(), " is empty");
+  const Shape shape = keepdim ? x.shape().with_dim(dim, 1) : without_dims(x.shape(), {dim});
+  MaxResult result{Tensor::empty(shape, x.dtype(), x.device()),
+                   Tensor::empty(shape, DType::kI64, x.device())};
+  backend(x.device()).reduce.max(x.reshape(around(x.shape(), dim)), result.values, result.indices);
+  return result;
+}
+
+void max_backward(const Tensor& grad, const Tensor& indices, int dim, const Dest& grad_x) {
+  const Shape& shape = grad_x.out.shape();
+  check(grad.dtype() == grad_x.out.dtype() && grad.shape() == indices.shape() &&
+            grad.numel() * shape.dim(dim) == shape.numel(),
+        "max_backward: gradient of ", grad.shape(), " with indices of ", indices.shape(), " for ",
+        shape, " along dimension ", dim);
+  backend(grad.device())
+      .reduce.max_backward(grad, indices,
+                           {grad_x.out.reshape(around(shape, dim)), grad_x.accumulate});
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,52 @@
+// Sums and maxima over dimensions, and repetition, their opposite. f32, f64, bf16. Sums of one
+// shape have the same bits for any number of threads.
+#pragma once
+
+#include "lockstep/tensor/dest.h"
+#include "lockstep/tensor/tensor.h"
+
+#include <vector>
+
+namespace lockstep {
+
+struct ReduceKernels {
+  void (&sum_to)(const Tensor& x, double factor, const Dest& y);
+  void (&broadcast_to)(const Tensor& x, double factor, const Dest& y);
+  // x is [outer, extent, inner]; the others [outer, inner].
+  void (&max)(const Tensor& x, Tensor& values, Tensor& indices);
+  void (&max_backward)(const Tensor& grad, const Tensor& indices, const Dest& grad_x);
+};
+
+namespace ops {
+
+/// `shape` with each of `dims` (negative: from the end) made 1. Throws ArgumentError for one that
+/// does not exist or is named twice.
+Shape reduced_shape(const Shape& shape, const std::vector<int>& dims, const char* op);
+/// `shape` without `dims`.
+Shape without_dims(const Shape& shape, const std::vector<int>& dims);
+
+/// y (+)= factor * x summed over the dimensions in which y's shape can be repeated to x's: the
+/// gradient of repetition, and so of a bias: sum_to(grad [N, C], 1, bias [C]).
+void sum_to(const Tensor& x, double factor, const Dest& y);
+/// y (+)= factor * x, repeated to y's shape.
+void broadcast_to(const Tensor& x, double factor, const Dest& y);
+
+/// The sum over `dims`, which stay as extents of 1 with `keepdim`. Without dimensions to sum over:
+/// a copy.
+Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim = false);
+/// Of all elements: shape [].
+Tensor sum(const Tensor& x);
+
+struct MaxResult {
+  Tensor values;
+  Tensor indices;  // i64: positions in the dimension; of equal values the first; of NaNs, which
+                   // win, the first
+};
+/// The largest value along `dim`, whose extent must not be 0.
+MaxResult max(const Tensor& x, int dim, bool keepdim = false);
+/// grad_x (+)= grad where the maximum was. `grad` and `indices` as max gave them, with or without
+/// the dimension.
+void max_backward(const Tensor& grad, const Tensor& indices, int dim, const Dest& grad_x);
+
+}  // namespace ops
+}  // namespace lockstep
