@@ -25,8 +25,8 @@ class Dataset {
   /// Labels are in [0, classes()).
   virtual int64_t classes() const = 0;
   virtual ImageFormat format() const = 0;
-  /// Writes sample `index`, normalised, in HWC order into `image` (format().numel() values) and returns its label.
-  /// 0 <= index < size(). May throw IoError when samples are read on demand.
+  /// Writes sample `index`, normalised, in HWC order into `image` (format().numel() values) and
+  /// returns its label. 0 <= index < size(). May throw IoError when samples are read on demand.
   virtual int64_t get(int64_t index, std::span<float> image) const = 0;
 };
 
