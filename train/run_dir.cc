@@ -1,0 +1,102 @@
+#include "lockstep/train/run_dir.h"
+
+#include "lockstep/base/error.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLockName = ".lock";
+
+bool starts_and_ends(const std::string& name, const char* begin, const char* end) {
+  return name.starts_with(begin) && name.ends_with(end);
+}
+
+bool belongs_to_a_run(const std::string& name) {
+  return name == "run.json" || name == "metrics.jsonl" || name == "last.safetensors" ||
+         name == "best.safetensors" || starts_and_ends(name, "trace.rank", ".json") ||
+         starts_and_ends(name, "rank", ".log") ||
+         (name.ends_with(".tmp") && belongs_to_a_run(name.substr(0, name.size() - 4)));
+}
+
+bool holds_files(const fs::path& path) {
+  for (const auto& entry : fs::directory_iterator(path)) {
+    if (entry.path().filename() != kLockName) return true;
+  }
+  return false;
+}
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw IoError(str("output directory ", path, ": ", what));
+}
+
+}  // namespace
+
+void RunDir::check(const RunDirOptions& options) {
+  lockstep::check(!options.path.empty(), "output directory: wanted a path, got an empty one");
+  lockstep::check(!(options.resume && options.overwrite),
+                  "output directory: wanted --resume or --overwrite, got both");
+  try {
+    if (!fs::exists(options.path)) return;
+    if (!fs::is_directory(options.path)) fail(options.path, "wanted a directory, got a file");
+    if (::access(options.path.c_str(), W_OK | X_OK) != 0) {
+      fail(options.path, str("cannot be written: ", std::strerror(errno)));
+    }
+    if (!options.resume && !options.overwrite && holds_files(options.path)) {
+      fail(options.path,
+           "is not empty; pass --resume auto to go on with its run, --overwrite to replace it, or "
+           "another --output-dir");
+    }
+  } catch (const fs::filesystem_error& error) {
+    fail(options.path, error.code().message());
+  }
+}
+
+RunDir::RunDir(const RunDirOptions& options) : path_(options.path) {
+  check(options);
+  std::error_code error;
+  fs::create_directories(path_, error);
+  if (error) fail(path_, str("cannot be made: ", error.message()));
+  // The lock goes with the process, however it dies; the file stays and means nothing by itself.
+  const std::string lock = file(kLockName);
+  lock_fd_ = ::open(lock.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+  if (lock_fd_ < 0) fail(path_, str("cannot be written: ", std::strerror(errno)));
+  if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+    const int why = errno;
+    ::close(lock_fd_);
+    if (why == EWOULDBLOCK) {
+      fail(path_, "another run is using it; wait for it to end or pass another --output-dir");
+    }
+    // Some network file systems have no locks; a run without one is better than none.
+    lock_fd_ = -1;
+  }
+  if (!options.overwrite) return;
+  for (const auto& entry : fs::directory_iterator(path_, error)) {
+    if (!belongs_to_a_run(entry.path().filename())) continue;
+    std::error_code failed;
+    fs::remove(entry.path(), failed);
+    if (failed) {
+      ::close(lock_fd_);
+      fail(path_, str("cannot delete ", entry.path().filename().string(), ": ", failed.message()));
+    }
+  }
+}
+
+RunDir::~RunDir() {
+  if (lock_fd_ >= 0) ::close(lock_fd_);
+}
+
+std::string RunDir::trace_file(const std::string& path, int rank) {
+  return str(path, "/trace.rank", rank, ".json");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+// RunDir: the output directory of one run. It holds
+//   run.json            what was run: arguments, commit, seed, versions, processor, world size
+//   metrics.jsonl       a line for each log interval and each epoch
+//   last.safetensors    the newest checkpoint; best.safetensors the one with the best accuracy
+//   trace.rankN.json    with --trace
+//   rankN.log           what the other ranks printed, when the launcher made them
+#pragma once
+
+#include <string>
+
+namespace lockstep {
+
+struct RunDirOptions {
+  std::string path;
+  bool resume = false;     // a run's files may be there and are gone on with
+  bool overwrite = false;  // a run's files may be there and are deleted; other files are left alone
+};
+
+class RunDir {
+ public:
+  /// Makes the directory (and those above it) and takes a lock that lasts as long as this object or
+  /// its process. Throws IoError when it cannot be made or written, when it is not empty and
+  /// neither resume nor overwrite is set, or when another process uses it. Rank 0 alone does this.
+  explicit RunDir(const RunDirOptions& options);
+  ~RunDir();
+  RunDir(const RunDir&) = delete;
+  RunDir& operator=(const RunDir&) = delete;
+
+  /// What the constructor would refuse, without making or deleting anything: for a launcher, so
+  /// that a mistake is told once and before any rank starts.
+  static void check(const RunDirOptions& options);
+
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  std::string last_checkpoint() const { return file("last.safetensors"); }
+  std::string best_checkpoint() const { return file("best.safetensors"); }
+
+  /// The name of a rank's trace within `path`.
+  static std::string trace_file(const std::string& path, int rank);
+
+ private:
+  std::string path_;
+  int lock_fd_ = -1;
+};
+
+}  // namespace lockstep

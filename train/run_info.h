@@ -1,0 +1,32 @@
+// run.json: what was run, on what, from which source.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+struct RunInfo {
+  std::string program;
+  std::vector<std::string> arguments;  // as typed
+  std::vector<std::pair<std::string, std::string>>
+      settings;  // every option with its value in force
+  uint64_t seed = 0;
+  int world_size = 1;
+  int threads = 1;            // of each rank
+  int64_t resumed_step = -1;  // -1: started fresh
+};
+
+/// Writes it atomically. Throws IoError.
+void write_run_info(const std::string& path, const RunInfo& info);
+
+/// The commit that the program was built from, "-dirty" appended when files differed from it;
+/// "unknown" when it was not built from a git checkout.
+std::string build_commit();
+
+/// The processor's name as the kernel gives it, or "unknown".
+std::string processor_name();
+
+}  // namespace lockstep
