@@ -31,6 +31,12 @@ std::string format_progress(const ProgressState& state, const std::string& comm_
   return std::string(text) + "  " + comm_phrase;
 }
 
+std::string format_percent(double fraction) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f %%", 100 * fraction);
+  return text;
+}
+
 Progress::Progress(std::FILE* out)
     : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) != 0) {}
 

@@ -25,6 +25,9 @@ std::string format_progress(const ProgressState& state, const std::string& comm_
 /// "0:42", "12:05", "1:02:03"; "?" for what is not a number of seconds.
 std::string format_duration(double seconds);
 
+/// "97.22 %".
+std::string format_percent(double fraction);
+
 class Progress {
  public:
   /// `out` null: silent, as ranks other than 0 are.

@@ -1,0 +1,56 @@
+// A training checkpoint: everything with which a run goes on as if it had not stopped, in one
+// safetensors file.
+//
+// One file, because a rename replaces it in one step: whenever the process dies, `last.safetensors`
+// is the old checkpoint or the new one, whole, and no older copy has to be kept. A file that is cut
+// short all the same (a full or broken disk, a copy that was interrupted) is refused by its sizes.
+//
+// Checkpoints are taken between optimizer steps, so gradients and the accumulation phase need no
+// place in it.
+//
+// Names in the file: the model's parameters and buffers as the model names them, "optimizer/...",
+// "rank/rng" and "rank/meter"; the rest is JSON in the metadata under "lockstep".
+#pragma once
+
+#include "lockstep/io/safetensors.h"
+#include "lockstep/optim/optimizer.h"
+#include "lockstep/tensor/named_tensor.h"
+#include "lockstep/train/position.h"
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// Something that must be the same when a run is resumed, such as {"--model", "resnet8"}.
+struct RunTrait {
+  std::string name;
+  std::string value;
+
+  bool operator==(const RunTrait&) const = default;
+};
+
+struct Checkpoint {
+  Position position;
+  double best_accuracy = -1;  // fraction; -1: no evaluation so far
+  std::vector<RunTrait> traits;
+  std::vector<NamedTensor> model;  // parameters and buffers
+  OptimizerState optimizer;
+  Tensor rng;    // i64 [world size, 2]: seed and next block of each rank's generator
+  Tensor meter;  // f64 [world size, 3]: each rank's sums since the last log line
+};
+
+/// Writes `path` by temporary file, fsync and rename. Throws IoError; the old file stays.
+void write_checkpoint(const std::string& path, const Checkpoint& checkpoint);
+
+/// From the bytes of a file; `name` stands for it in messages. Throws IoError for what is cut
+/// short, malformed, or no checkpoint of this kind.
+Checkpoint parse_checkpoint(std::span<const std::byte> bytes, const std::string& name);
+
+/// Throws ArgumentError that names the first trait in which this run and the checkpoint differ.
+void check_traits(const std::string& name, const std::vector<RunTrait>& checkpoint,
+                  const std::vector<RunTrait>& run);
+
+}  // namespace lockstep

@@ -1,0 +1,81 @@
+#include "lockstep/train/command_line.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+namespace lockstep {
+namespace {
+
+void dashes_for_underscores(std::string& text, size_t begin, size_t end) {
+  std::replace(text.begin() + static_cast<std::ptrdiff_t>(begin),
+               text.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
+}
+
+class ConfigFile : public CLI::ConfigTOML {
+ public:
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(input);
+    for (CLI::ConfigItem& item : items) dashes_for_underscores(item.name, 0, item.name.size());
+    return items;
+  }
+};
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> normalize_flags(int argc, const char* const* argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  for (std::string& argument : arguments) {
+    if (argument == "--") break;
+    if (!argument.starts_with("--")) continue;
+    dashes_for_underscores(argument, 2, std::min(argument.find('='), argument.size()));
+  }
+  return arguments;
+}
+
+void add_config_option(CLI::App& app) {
+  app.config_formatter(std::make_shared<ConfigFile>());
+  app.set_config("--config", "",
+                 "Read options from a TOML or INI file; the command line overrides it");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+}
+
+std::optional<int> parse_command_line(CLI::App& app, std::vector<std::string> arguments) {
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+  try {
+    app.parse(std::move(arguments));
+    return std::nullopt;
+  } catch (const CLI::Success& done) {
+    return app.exit(done);  // --help
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "%s: %s; --help lists the options\n", app.get_name().c_str(),
+                 one_line(error.what()).c_str());
+    return 2;
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> settings_of(const CLI::App& app) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_single_name();
+    if (name == "help" || name == "config") continue;
+    std::string value = option->get_default_str();
+    if (option->count() > 0) {
+      value.clear();
+      for (const std::string& part : option->results()) value += (value.empty() ? "" : " ") + part;
+    }
+    settings.emplace_back(name, value);
+  }
+  return settings;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,30 @@
+// What the trainers' command lines have in common, on top of CLI11.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace lockstep {
+
+/// The arguments after the program's name, with '-' for '_' in the names of long flags:
+/// --batch_size=8 is --batch-size=8. Values, and everything after "--", stay as they are.
+std::vector<std::string> normalize_flags(int argc, const char* const* argv);
+
+/// Adds --config FILE: TOML or INI lines `batch-size = 8`; '_' and '-' are the same there too. What
+/// the command line says comes before it. Unknown names in the file are errors.
+void add_config_option(CLI::App& app);
+
+/// Parses, and returns the exit code when the program has nothing more to do: 0 after --help, 2
+/// after a usage error, which is told on one line of standard error.
+std::optional<int> parse_command_line(CLI::App& app, std::vector<std::string> arguments);
+
+/// Every option that takes a value, with the value in force, for run.json.
+std::vector<std::pair<std::string, std::string>> settings_of(const CLI::App& app);
+
+}  // namespace lockstep
