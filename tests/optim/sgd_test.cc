@@ -19,8 +19,7 @@ const std::vector<Shape> kShapes{{3, 5}, {64}, {}, {7}, {2, 3, 2}};
 std::vector<NamedParameter> make_parameters(DType dtype = DType::kF32) {
   std::vector<NamedParameter> list;
   for (size_t i = 0; i < kShapes.size(); ++i) {
-    list.push_back(
-        {str("p", i), Variable(random_tensor(kShapes[i], i, -1, 1, dtype), true)});
+    list.push_back({str("p", i), Variable(random_tensor(kShapes[i], i, -1, 1, dtype), true)});
   }
   return list;
 }
