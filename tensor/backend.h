@@ -13,8 +13,11 @@
 namespace lockstep {
 
 struct ActivationKernels;
+struct ConvKernels;
 struct CopyKernels;
+struct NormKernels;
 struct OptimizerKernels;
+struct PoolKernels;
 struct RandomKernels;
 struct MatmulKernels;
 struct ElementwiseKernels;
@@ -25,8 +28,11 @@ struct Backend {
   const DeviceMemory& memory;
   const DeviceStreams& streams;
   const ActivationKernels& activation;
+  const ConvKernels& conv;
   const CopyKernels& copy;
+  const NormKernels& norm;
   const OptimizerKernels& optimizer;
+  const PoolKernels& pool;
   const RandomKernels& random;
   const MatmulKernels& matmul;
   const ElementwiseKernels& elementwise;

@@ -8,8 +8,11 @@ namespace lockstep {
 const Backend& cpu_backend();
 
 extern const ActivationKernels kCpuActivation;
+extern const ConvKernels kCpuConv;
 extern const CopyKernels kCpuCopy;
+extern const NormKernels kCpuNorm;
 extern const OptimizerKernels kCpuOptimizer;
+extern const PoolKernels kCpuPool;
 extern const RandomKernels kCpuRandom;
 extern const MatmulKernels kCpuMatmul;
 extern const ElementwiseKernels kCpuElementwise;

@@ -1,0 +1,93 @@
+#include "lockstep/autograd/ops/norm.h"
+
+#include "lockstep/autograd/record.h"
+#include "lockstep/tensor/ops/copy.h"
+#include "lockstep/tensor/ops/norm.h"
+
+namespace lockstep {
+namespace {
+
+void put(const Tensor& grad, const Dest& dest) {
+  Tensor out = dest.out;
+  if (dest.accumulate) {
+    ops::add_scaled(grad, 1.0, out);
+  } else {
+    ops::copy(grad, out);
+  }
+}
+
+struct Statistics {
+  Tensor mean;
+  Tensor invstd;
+};
+
+Statistics batch_statistics(const Tensor& x, Tensor& running_mean, Tensor& running_var,
+                            const BatchNormOptions& options) {
+  const int64_t count = x.numel() / std::max<int64_t>(x.dim(-1), 1);
+  check(count > 1, "batch_norm: wanted more than one value a channel in training, got x ",
+        x.shape(), "; use a larger batch, or evaluation mode");
+  Tensor mean = Tensor::empty(running_mean.shape(), running_mean.dtype(), x.device());
+  Tensor variance = Tensor::empty(running_var.shape(), running_var.dtype(), x.device());
+  ops::batch_norm_moments(x, mean, variance);
+  const double n = static_cast<double>(count);
+  ops::batch_norm_update_running(mean, options.momentum, 1.0, running_mean);
+  ops::batch_norm_update_running(variance, options.momentum, n / (n - 1), running_var);
+  return {mean, ops::batch_norm_invstd(variance, options.eps)};
+}
+
+Variable normalise(const char* op, const Variable& x, const Variable& weight, const Variable& bias,
+                   Tensor& running_mean, Tensor& running_var, const BatchNormOptions& options,
+                   const Variable& residual, bool relu) {
+  check(x.data().ndim() >= 2, op, ": wanted x [..., C] of at least two dimensions, got ",
+        x.shape());
+  const bool training = options.training;
+  // The running mean itself would change in place before an evaluation's backward; a copy of [C]
+  // costs nothing.
+  const Statistics s = training ? batch_statistics(x.data(), running_mean, running_var, options)
+                                : Statistics{ops::clone(running_mean),
+                                             ops::batch_norm_invstd(running_var, options.eps)};
+  const Tensor y = ops::batch_norm_apply({x.data(), s.mean, s.invstd}, weight.data(), bias.data(),
+                                         residual.defined() ? residual.data() : Tensor(), relu);
+  // Where the result is positive the relu passed the gradient on.
+  const Saved mask = relu ? Saved(y) : Saved();
+  return record(
+      op, y, {x, weight, bias, residual},
+      [=, x = Saved(x.data()), weight = Saved(weight.data())](const Tensor& grad_y,
+                                                              GradSink& sink) {
+        const BatchNormInputs in{x.get(), s.mean, s.invstd};
+        Tensor sum_grad = Tensor::empty(s.mean.shape(), s.mean.dtype(), s.mean.device());
+        Tensor sum_grad_xhat = Tensor::empty(s.mean.shape(), s.mean.dtype(), s.mean.device());
+        // The gradient of the residual is the masked gradient: the second pass reads that alone.
+        Tensor g = grad_y;
+        Tensor y = mask.get();
+        Dest grad_residual;
+        if (sink.wants(3)) grad_residual = sink.dest(3);
+        ops::batch_norm_backward_sums(g, y, in, sum_grad, sum_grad_xhat, grad_residual);
+        if (grad_residual.out.defined() && !grad_residual.accumulate) {
+          g = grad_residual.out;
+          y = Tensor();
+        }
+        if (sink.wants(1)) put(sum_grad_xhat, sink.dest(1));
+        if (sink.wants(2)) put(sum_grad, sink.dest(2));
+        if (!sink.wants(0)) return;
+        const double count = static_cast<double>(in.x.numel() / in.x.dim(-1));
+        ops::batch_norm_backward_data(g, y, in, weight.get(), training ? sum_grad : Tensor(),
+                                      training ? sum_grad_xhat : Tensor(), count, sink.dest(0));
+      });
+}
+
+}  // namespace
+
+Variable batch_norm(const Variable& x, const Variable& weight, const Variable& bias,
+                    Tensor running_mean, Tensor running_var, const BatchNormOptions& options) {
+  return normalise("batch_norm", x, weight, bias, running_mean, running_var, options, {}, false);
+}
+
+Variable batch_norm_relu(const Variable& x, const Variable& weight, const Variable& bias,
+                         Tensor running_mean, Tensor running_var, const BatchNormOptions& options,
+                         const Variable& residual) {
+  return normalise("batch_norm_relu", x, weight, bias, running_mean, running_var, options, residual,
+                   true);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,32 @@
+// Normalisation layers' functions.
+#pragma once
+
+#include "lockstep/autograd/variable.h"
+
+namespace lockstep {
+
+struct BatchNormOptions {
+  /// Normalise by the batch's statistics and update the running ones; otherwise by the running
+  /// ones.
+  bool training = true;
+  /// Share of the batch in the running statistics.
+  double momentum = 0.1;
+  double eps = 1e-5;
+};
+
+/// (x - mean) / sqrt(var + eps) * weight + bias over each channel of x [..., C]; weight, bias and
+/// the running statistics are [C], f32 for f32 and bf16 x, f64 for f64. In training var is the
+/// batch's biased variance, and the running statistics change in place: running += momentum *
+/// (batch - running), with the unbiased variance (Ioffe and Szegedy, ICML 2015, algorithm 2).
+/// Throws ArgumentError for shapes and dtypes that do not fit, and in training for fewer than two
+/// values a channel.
+Variable batch_norm(const Variable& x, const Variable& weight, const Variable& bias,
+                    Tensor running_mean, Tensor running_var, const BatchNormOptions& options);
+
+/// relu(batch_norm(x) + residual) without the passes over memory in between; `residual` has x's
+/// shape and dtype, or is undefined.
+Variable batch_norm_relu(const Variable& x, const Variable& weight, const Variable& bias,
+                         Tensor running_mean, Tensor running_var, const BatchNormOptions& options,
+                         const Variable& residual = {});
+
+}  // namespace lockstep
