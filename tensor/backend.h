@@ -19,9 +19,12 @@ struct NormKernels;
 struct OptimizerKernels;
 struct PoolKernels;
 struct RandomKernels;
+struct LossKernels;
 struct MatmulKernels;
 struct ElementwiseKernels;
 struct ReduceKernels;
+struct MetricsKernels;
+struct SoftmaxKernels;
 
 struct Backend {
   const char* name;
@@ -34,9 +37,12 @@ struct Backend {
   const OptimizerKernels& optimizer;
   const PoolKernels& pool;
   const RandomKernels& random;
+  const LossKernels& loss;
   const MatmulKernels& matmul;
   const ElementwiseKernels& elementwise;
   const ReduceKernels& reduce;
+  const MetricsKernels& metrics;
+  const SoftmaxKernels& softmax;
 };
 
 /// The backend of a device. Throws UnsupportedError for CUDA when this build or this machine has

@@ -14,9 +14,12 @@ const Backend& cpu_backend() {
       .optimizer = kCpuOptimizer,
       .pool = kCpuPool,
       .random = kCpuRandom,
+      .loss = kCpuLoss,
       .matmul = kCpuMatmul,
       .elementwise = kCpuElementwise,
       .reduce = kCpuReduce,
+      .metrics = kCpuMetrics,
+      .softmax = kCpuSoftmax,
   };
   return table;
 }

@@ -14,8 +14,11 @@ extern const NormKernels kCpuNorm;
 extern const OptimizerKernels kCpuOptimizer;
 extern const PoolKernels kCpuPool;
 extern const RandomKernels kCpuRandom;
+extern const LossKernels kCpuLoss;
 extern const MatmulKernels kCpuMatmul;
 extern const ElementwiseKernels kCpuElementwise;
 extern const ReduceKernels kCpuReduce;
+extern const MetricsKernels kCpuMetrics;
+extern const SoftmaxKernels kCpuSoftmax;
 
 }  // namespace lockstep

@@ -1,0 +1,21 @@
+#include "lockstep/tensor/ops/metrics.h"
+
+#include "lockstep/tensor/backend.h"
+#include "lockstep/tensor/ops/copy.h"
+
+namespace lockstep::ops {
+
+int64_t count_correct(const Tensor& logits, const Tensor& targets, int64_t k) {
+  check(logits.ndim() == 2 && is_floating(logits.dtype()),
+        "count_correct: wanted floating logits [N, C], got ", name_of(logits.dtype()), " ",
+        logits.shape());
+  check(targets.shape() == Shape{logits.dim(0)} && targets.dtype() == DType::kI64,
+        "count_correct: wanted targets i64 [", logits.dim(0), "], got ", name_of(targets.dtype()),
+        " ", targets.shape());
+  check(k >= 1, "count_correct: wanted k >= 1, got ", k);
+  Tensor count = Tensor::empty({}, DType::kI64, logits.device());
+  backend(logits.device()).metrics.count_correct(logits, targets, k, count);
+  return *to_device(count, Device::cpu()).data<int64_t>();
+}
+
+}  // namespace lockstep::ops
