@@ -20,7 +20,8 @@ struct Run {
   Run* outer;  // the backward in whose hook this one was started, if any
   std::vector<NodePtr> nodes;
   std::vector<LeafPtr> leaves;
-  std::vector<std::function<void()>> at_end;
+  std::vector<std::function<void(bool)>> at_end;
+  bool completed = false;
 };
 
 thread_local Run* current = nullptr;
@@ -35,6 +36,14 @@ Run::~Run() {
     node->pending = 0;
   }
   for (const LeafPtr& leaf : leaves) leaf->pending = 0;
+  if (completed) return;
+  for (const auto& fn : at_end) {
+    try {
+      fn(false);
+    } catch (const std::exception&) {
+      // The exception that cut the backward short is on its way already.
+    }
+  }
 }
 
 /// Counts, for every node and leaf below `root`, the contributions that this backward will bring.
@@ -120,7 +129,8 @@ void Engine::run(const Variable& root, const Tensor& grad, bool retain_graph) {
       }
     }
   }
-  for (size_t i = 0; i < run.at_end.size(); ++i) run.at_end[i]();
+  run.completed = true;
+  for (size_t i = 0; i < run.at_end.size(); ++i) run.at_end[i](true);
 }
 
 GradSink::GradSink(Node& node) : node_(node), given_(node.inputs.size(), false) {}
@@ -154,7 +164,7 @@ void GradSink::give(int i, Tensor grad) {
   }
 }
 
-void at_end_of_backward(std::function<void()> fn) {
+void at_end_of_backward(std::function<void(bool)> fn) {
   check(current != nullptr, "at_end_of_backward: no backward is running on this thread");
   current->at_end.push_back(std::move(fn));
 }

@@ -54,9 +54,11 @@ class Saved {
   uint64_t version_ = 0;
 };
 
-/// Runs `fn` when the backward now running on this thread has visited every node, before backward() returns; functions
-/// run in the order in which they were given, and may throw. Only from within a backward (a grad-ready hook, say).
-void at_end_of_backward(std::function<void()> fn);
+/// Calls fn(true) when the backward now running on this thread has visited every node, before backward() returns;
+/// functions run in the order in which they were given, and may throw. When an exception cuts the backward short, all of
+/// them are called with false instead, and what they throw is dropped. Only from within a backward (a grad-ready hook,
+/// say).
+void at_end_of_backward(std::function<void(bool completed)> fn);
 
 /// Bytes that this thread's backwards copied into bound gradient memory because an op gave a gradient instead of
 /// writing it in place. A training step with in-place ops leaves it unchanged.

@@ -93,7 +93,7 @@ TEST_CASE("a leaf's hook fires once per backward, after all contributions; at_en
   const HookHandle on_x = x.on_grad_ready([&](const Variable& v) {
     seen.push_back("x");
     CHECK(v.grad()->item() == 6);
-    at_end_of_backward([&] { seen.push_back("end"); });
+    at_end_of_backward([&](bool completed) { seen.push_back(completed ? "end" : "cut short"); });
   });
   HookHandle on_w = w.on_grad_ready([&](const Variable&) { seen.push_back("w"); });
   // w is used last in forward, so it is ready first.
@@ -105,6 +105,19 @@ TEST_CASE("a leaf's hook fires once per backward, after all contributions; at_en
   x.zero_grad();
   forward().backward();
   CHECK(seen == std::vector<std::string>{"x", "end"});
+}
+
+TEST_CASE("those who wait for the end of backward are told when an exception cuts it short") {
+  const Variable x = leaf({1});
+  Variable w = leaf({1});
+  std::vector<std::string> seen;
+  const HookHandle on_w = w.on_grad_ready([&](const Variable&) {
+    at_end_of_backward([&](bool completed) { seen.push_back(completed ? "end" : "cut short"); });
+    if (seen.empty()) throw Error("stop");
+  });
+  CHECK_THROWS_AS(plus(x, w).backward(), Error);
+  plus(x, w).backward();
+  CHECK(seen == std::vector<std::string>{"cut short", "end"});
 }
 
 TEST_CASE("a graph of 200,000 nodes is walked and destroyed in constant stack") {

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# All that tools/test.sh does, and besides: source format, clang-tidy, AddressSanitizer with UBSan, ThreadSanitizer, and
+# each fuzz target for a minute. Ends with a table.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+results=()
+run() {
+  local name=$1
+  shift
+  echo "== $name"
+  if "$@"; then results+=("passed  $name"); else results+=("FAILED  $name"); fi
+}
+run "tests" tools/test.sh
+run "format" tools/check_format.sh
+run "tidy" tools/tidy.sh
+run "asan + ubsan" tools/test.sh --config=asan
+run "tsan" tools/test.sh --config=tsan
+for target in tests/fuzz/*_fuzz.cc; do
+  name=$(basename "$target" _fuzz.cc)
+  run "fuzz $name" tests/fuzz/run.sh "$name" 60
+done
+printf '%s\n' "${results[@]}"
+! printf '%s\n' "${results[@]}" | grep -q '^FAILED'

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# clang-tidy over the library's sources, or over the files given. Headers are found through a folder of links that looks
+# like an installed copy, so no compilation database is needed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+command -v clang-tidy >/dev/null || { echo "SKIPPED: clang-tidy is not installed"; exit 0; }
+include=$(mktemp -d)
+trap 'rm -rf "$include"' EXIT
+ln -s "$PWD" "$include/lockstep"
+files=("$@")
+[ ${#files[@]} -gt 0 ] || mapfile -t files < <(git ls-files '*.cc' ':!tests/fuzz' ':!tests/cuda')
+printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" \
+  clang-tidy --quiet --warnings-as-errors='*' -- -std=c++20 -fopenmp -I"$include" -isystem /usr/include/eigen3
