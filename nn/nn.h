@@ -1,0 +1,11 @@
+// All layers.
+#pragma once
+
+#include "lockstep/nn/activation.h"
+#include "lockstep/nn/batch_norm.h"
+#include "lockstep/nn/conv.h"
+#include "lockstep/nn/init.h"
+#include "lockstep/nn/linear.h"
+#include "lockstep/nn/module.h"
+#include "lockstep/nn/pool.h"
+#include "lockstep/nn/sequential.h"
