@@ -2,48 +2,70 @@
 
 #include "lockstep/tensor/cpu/conv_reference.h"
 #include "lockstep/tensor/cpu/cpu_backend.h"
+#include "lockstep/tensor/cpu/onednn/convolution.h"
 #include "lockstep/tensor/cpu/parallel.h"
 #include "lockstep/tensor/ops/copy.h"
 
 namespace lockstep {
 namespace {
 
-Tensor to_f64(const Tensor& x) {
-  if (!x.defined() || x.dtype() == DType::kF64) return x;
-  Tensor out = Tensor::empty(x.shape(), DType::kF64);
+namespace onednn = cpu::onednn;
+
+/// What bf16 is computed in where the processor has no kernels for it.
+constexpr DType kWide = DType::kF32;
+
+Tensor as(const Tensor& x, DType dtype) {
+  if (!x.defined() || x.dtype() == dtype) return x;
+  Tensor out = Tensor::empty(x.shape(), dtype);
   kCpuCopy.copy(x, out);
   return out;
 }
 
-/// Runs `fn` on an f64 twin of `dest`.
+/// Runs `fn` on a fresh tensor of `dtype` that stands in for `dest`, then puts the result there.
 template <class Fn>
-void through_f64(const Dest& dest, Fn&& fn) {
-  if (dest.out.dtype() == DType::kF64) return fn(dest);
-  const Dest twin{to_f64(dest.out), dest.accumulate};
-  fn(twin);
+void through(DType dtype, const Dest& dest, Fn&& fn) {
+  const Dest wide{Tensor::empty(dest.out.shape(), dtype), false};
+  fn(wide);
   Tensor out = dest.out;
-  kCpuCopy.copy(twin.out, out);
+  const Tensor result = as(wide.out, out.dtype());
+  if (dest.accumulate) {
+    kCpuCopy.add_scaled(result, 1.0, out);
+  } else {
+    kCpuCopy.copy(result, out);
+  }
 }
 
 void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
              const Conv2dOptions& options, Tensor& y) {
-  through_f64({y, false}, [&](const Dest& dest) {
-    Tensor out = dest.out;
-    cpu::conv2d_reference(to_f64(x), to_f64(weight), to_f64(bias), options, out);
+  if (x.dtype() == DType::kF64) return cpu::conv2d_reference(x, weight, bias, options, y);
+  if (onednn::conv2d(x, weight, bias, options, y)) return;
+  through(kWide, {y}, [&](Dest wide) {
+    forward(as(x, kWide), as(weight, kWide), as(bias, kWide), options, wide.out);
   });
 }
 
 void backward_data(const Tensor& grad_y, const Tensor& weight, const Conv2dOptions& options,
                    const Dest& grad_x) {
-  through_f64(grad_x, [&](const Dest& dest) {
-    cpu::conv2d_reference_backward_data(to_f64(grad_y), to_f64(weight), options, dest);
+  if (grad_y.dtype() == DType::kF64) {
+    return cpu::conv2d_reference_backward_data(grad_y, weight, options, grad_x);
+  }
+  if (grad_x.accumulate) {  // oneDNN's kernel only overwrites
+    return through(grad_y.dtype(), grad_x,
+                   [&](const Dest& fresh) { backward_data(grad_y, weight, options, fresh); });
+  }
+  if (onednn::conv2d_backward_data(grad_y, weight, options, grad_x)) return;
+  through(kWide, grad_x, [&](const Dest& wide) {
+    backward_data(as(grad_y, kWide), as(weight, kWide), options, wide);
   });
 }
 
 void backward_weight(const Tensor& grad_y, const Tensor& x, const Conv2dOptions& options,
                      const Dest& grad_weight) {
-  through_f64(grad_weight, [&](const Dest& dest) {
-    cpu::conv2d_reference_backward_weight(to_f64(grad_y), to_f64(x), options, dest);
+  if (x.dtype() == DType::kF64)
+    return cpu::conv2d_reference_backward_weight(grad_y, x, options, grad_weight);
+  if (onednn::conv2d_backward_weight(grad_y, x, options, grad_weight)) return;
+  through(kWide, grad_weight, [&](const Dest& wide) {
+    backward_weight(as(grad_y, kWide), as(x, kWide), options, wide);
   });
 }
 
