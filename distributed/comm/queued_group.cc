@@ -1,5 +1,7 @@
 #include "lockstep/distributed/comm/queued_group.h"
 
+#include "lockstep/distributed/comm/thread_signals.h"
+
 namespace lockstep::comm {
 
 void QueuedWork::wait() {
@@ -39,7 +41,7 @@ void QueuedWork::complete(std::exception_ptr error) {
 }
 
 void QueuedGroup::start() {
-  worker_ = std::thread([this] { work_loop(); });
+  worker_ = thread_without_signals([this] { work_loop(); });
 }
 
 void QueuedGroup::stop() {

@@ -27,8 +27,8 @@ struct StoreFrame {
   };
   Kind kind = Kind::kOk;
   int64_t number = 0;
-  std::string key;
-  std::string value;
+  std::string key = {};
+  std::string value = {};
 
   bool operator==(const StoreFrame&) const = default;
 };

@@ -1,0 +1,53 @@
+// TcpStore: the Store of a job, served by rank 0 over TCP.
+#pragma once
+
+#include "lockstep/distributed/comm/store.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace lockstep {
+
+struct TcpStoreOptions {
+  std::string host = "127.0.0.1";  // where the server listens; nothing else reaches it
+  uint16_t port = 0;               // 0, for the server only: the system chooses
+  bool serve = false;              // true on rank 0
+  std::string token = {};               // the job's secret, 1 to 256 bytes
+  /// For reaching the server, and for each answer (beyond the time that get() itself waits).
+  std::chrono::milliseconds timeout{30'000};
+  /// A server that is destroyed stays until all clients have gone, this long at most, so that a
+  /// rank that is still reading is not cut off.
+  std::chrono::milliseconds linger{5'000};
+};
+
+/// Connects at once; throws CommError if the port is in use, the server cannot be reached within
+/// `timeout`, or it refuses the token.
+class TcpStore : public Store {
+ public:
+  explicit TcpStore(TcpStoreOptions options);
+  ~TcpStore() override;
+
+  /// Where the server listens.
+  uint16_t port() const;
+
+  void set(const std::string& key, const std::string& value) override;
+  std::string get(const std::string& key, std::chrono::milliseconds timeout) override;
+  void wait(const std::vector<std::string>& keys, std::chrono::milliseconds timeout) override;
+  int64_t add(const std::string& key, int64_t delta) override;
+  bool remove(const std::string& key) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The job's secret: the value of LOCKSTEP_TOKEN, or the first line of the file that
+/// LOCKSTEP_TOKEN_FILE names, which must be readable by its owner only (mode 0600). Throws
+/// ArgumentError with the remedy if there is none.
+std::string job_token_from_env();
+
+/// A new secret of 32 hexadecimal digits from the system's random source.
+std::string make_job_token();
+
+}  // namespace lockstep
