@@ -72,6 +72,17 @@ int try_connect(const addrinfo& address, Deadline deadline, Socket& socket) {
   return 0;
 }
 
+[[noreturn]] void refuse_to_listen(const std::string& host, uint16_t port) {
+  const int error = errno;
+  if (error == EADDRINUSE) {
+    throw CommError(str("tcp store: the port ", host, ":", port,
+                        " is in use (another job?); set MASTER_PORT (--master-port) to a free "
+                        "one"));
+  }
+  throw CommError(str("tcp store: cannot listen on ", host, ":", port, ": ", std::strerror(error),
+                      "; MASTER_ADDR must be an address of rank 0's machine"));
+}
+
 }  // namespace
 
 Socket& Socket::operator=(Socket&& other) noexcept {
@@ -84,23 +95,20 @@ void Socket::close() {
   fd_ = -1;
 }
 
-Socket listen_on(const std::string& host, uint16_t port) {
+Socket reserve_port(const std::string& host, uint16_t port) {
   const AddressList list = resolve(host, port, SOCK_STREAM);
   Socket socket(::socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;
   // The port of a job that has just ended may be taken again; two listeners are refused all the
   // same.
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(socket.fd(), list->ai_addr, list->ai_addrlen) != 0 ||
-      ::listen(socket.fd(), SOMAXCONN) != 0) {
-    if (errno == EADDRINUSE) {
-      throw CommError(str("tcp store: the port ", host, ":", port,
-                          " is in use (another job?); set MASTER_PORT (--master-port) to a free "
-                          "one"));
-    }
-    throw CommError(str("tcp store: cannot listen on ", host, ":", port, ": ", std::strerror(errno),
-                        "; MASTER_ADDR must be an address of rank 0's machine"));
-  }
+  if (::bind(socket.fd(), list->ai_addr, list->ai_addrlen) != 0) refuse_to_listen(host, port);
+  return socket;
+}
+
+Socket listen_on(const std::string& host, uint16_t port) {
+  Socket socket = reserve_port(host, port);
+  if (::listen(socket.fd(), SOMAXCONN) != 0) refuse_to_listen(host, port);
   return socket;
 }
 

@@ -30,6 +30,9 @@ class Socket {
 /// Listens on this address only; port 0 lets the system choose. A port in use is named with what to
 /// do.
 Socket listen_on(const std::string& host, uint16_t port);
+/// Takes a port without listening: it is given to nobody else, yet listen_on() may use it while
+/// this is held.
+Socket reserve_port(const std::string& host, uint16_t port);
 uint16_t port_of(const Socket& socket);
 
 /// Tries again until someone listens or the deadline has passed.

@@ -13,6 +13,10 @@ namespace lockstep {
 /// or refuses.
 class Store {
  public:
+  /// The server itself sets this key when a rank's last connection has closed: the ranks that have
+  /// gone so far, as "1, 3".
+  static constexpr const char* kGone = "@gone";
+
   virtual ~Store() = default;
 
   /// Keys are at most 1 KiB, values at most 1 MiB (ArgumentError).

@@ -14,7 +14,8 @@ namespace lockstep::comm {
 
 struct StoreFrame {
   enum class Kind : uint8_t {
-    // Requests. The first frame of a connection is kHello with the job's token as its value.
+    // Requests. The first frame of a connection is kHello with the job's token as its value
+    // and the rank, or -1, as its number.
     kHello = 1,
     kSet,     // key, value
     kGet,     // key, number: milliseconds to wait for it

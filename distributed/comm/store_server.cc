@@ -176,13 +176,14 @@ void StoreServer::handle_hello(Connection& c, const StoreFrame& frame) {
     return refuse(c, "wrong token");
   }
   c.known = true;
+  c.rank = frame.number;
   clients_.fetch_add(1);
   reply(c, {.kind = Kind::kOk});
 }
 
 void StoreServer::handle_set(Connection& c, StoreFrame& frame) {
-  put(c, frame.key, std::move(frame.value));
-  if (!c.closing) reply(c, {.kind = Kind::kOk});
+  if (!put(frame.key, std::move(frame.value))) return refuse(c, "the store is full");
+  reply(c, {.kind = Kind::kOk});
 }
 
 void StoreServer::handle_add(Connection& c, const StoreFrame& frame) {
@@ -197,15 +198,15 @@ void StoreServer::handle_add(Connection& c, const StoreFrame& frame) {
   if (__builtin_add_overflow(count, frame.number, &count)) {
     return refuse(c, "the counter overflows");
   }
-  put(c, frame.key, std::to_string(count));
-  if (!c.closing) reply(c, {.kind = Kind::kOk, .number = count});
+  if (!put(frame.key, std::to_string(count))) return refuse(c, "the store is full");
+  reply(c, {.kind = Kind::kOk, .number = count});
 }
 
-void StoreServer::put(Connection& c, const std::string& key, std::string value) {
+bool StoreServer::put(const std::string& key, std::string value) {
   const auto found = table_.find(key);
   const size_t before = found == table_.end() ? 0 : key.size() + found->second.size();
   const size_t after = table_bytes_ - before + key.size() + value.size();
-  if (after > options_.max_bytes) return refuse(c, "the store is full");
+  if (after > options_.max_bytes) return false;
   table_bytes_ = after;
   std::string& stored = table_[key];
   stored = std::move(value);
@@ -214,6 +215,7 @@ void StoreServer::put(Connection& c, const std::string& key, std::string value) 
     other.waiting = false;
     reply(other, {.kind = Kind::kOk, .value = stored});
   }
+  return true;
 }
 
 /// Sending is left to the loop, which may be walking the connections now.
@@ -226,8 +228,19 @@ void StoreServer::refuse(Connection& c, std::string why) {
 }
 
 void StoreServer::drop(std::list<Connection>::iterator connection) {
-  if (connection->known) clients_.fetch_sub(1);
+  const bool known = connection->known;
+  const int64_t rank = connection->rank;
   connections_.erase(connection);
+  if (!known) return;
+  clients_.fetch_sub(1);
+  const auto same = [rank](const Connection& c) { return c.known && c.rank == rank; };
+  if (rank >= 0 && std::none_of(connections_.begin(), connections_.end(), same)) note_gone(rank);
+}
+
+void StoreServer::note_gone(int64_t rank) {
+  const auto found = table_.find(options_.gone_key);
+  const std::string before = found == table_.end() ? "" : found->second + ", ";
+  put(options_.gone_key, before + std::to_string(rank));
 }
 
 int StoreServer::poll_timeout() const {

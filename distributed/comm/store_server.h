@@ -27,6 +27,7 @@ struct StoreServerOptions {
   size_t max_connections = 4096;
   size_t max_bytes = size_t{64} << 20;  // of all keys and values together
   std::chrono::milliseconds hello_timeout{5000};
+  std::string gone_key = "@gone";  // Store::kGone
 };
 
 class StoreServer {
@@ -47,7 +48,8 @@ class StoreServer {
     Deadline hello_by;
     std::string in;
     std::string out;
-    bool known = false;    // has shown the token
+    bool known = false;  // has shown the token
+    int64_t rank = -1;
     bool closing = false;  // once `out` is sent
     bool waiting = false;  // for `awaited`, until `wait_until`
     std::string awaited;
@@ -64,9 +66,11 @@ class StoreServer {
   void handle_hello(Connection& connection, const StoreFrame& frame);
   void handle_set(Connection& connection, StoreFrame& frame);
   void handle_add(Connection& connection, const StoreFrame& frame);
-  void put(Connection& connection, const std::string& key, std::string value);
+  /// Whether there was room.
+  bool put(const std::string& key, std::string value);
   void reply(Connection& connection, StoreFrame frame);
   void refuse(Connection& connection, std::string why);
+  void note_gone(int64_t rank);
   void drop(std::list<Connection>::iterator connection);
   int poll_timeout() const;
   void check_deadlines();

@@ -44,7 +44,9 @@ struct TcpStore::Impl {
   Socket connect() {
     const Deadline deadline = steady_clock::now() + options.timeout;
     Socket socket = comm::connect_to(options.host, port, deadline);
-    comm::send_all(socket, comm::encode_store_frame({.kind = Kind::kHello, .value = options.token}),
+    comm::send_all(socket,
+                   comm::encode_store_frame(
+                       {.kind = Kind::kHello, .number = options.rank, .value = options.token}),
                    deadline);
     const StoreFrame answer = receive_frame(socket, deadline);
     if (answer.kind != Kind::kOk) {
@@ -70,7 +72,7 @@ struct TcpStore::Impl {
       }
     }
     if (!socket.valid()) socket = connect();
-    const Deadline deadline = steady_clock::now() + options.timeout + server_waits;
+    const Deadline deadline = steady_clock::now() + options.answer_timeout + server_waits;
     comm::send_all(socket, comm::encode_store_frame(request), deadline);
     StoreFrame answer = receive_frame(socket, deadline);
     if (answer.kind == Kind::kRefused) {

@@ -13,9 +13,10 @@ struct TcpStoreOptions {
   std::string host = "127.0.0.1";  // where the server listens; nothing else reaches it
   uint16_t port = 0;               // 0, for the server only: the system chooses
   bool serve = false;              // true on rank 0
-  std::string token = {};               // the job's secret, 1 to 256 bytes
-  /// For reaching the server, and for each answer (beyond the time that get() itself waits).
-  std::chrono::milliseconds timeout{30'000};
+  std::string token = {};          // the job's secret, 1 to 256 bytes
+  int rank = -1;                   // if given, Store::kGone lists this rank once it has gone
+  std::chrono::milliseconds timeout{30'000};        // for reaching the server
+  std::chrono::milliseconds answer_timeout{5'000};  // beyond the time that get() itself waits
   /// A server that is destroyed stays until all clients have gone, this long at most, so that a
   /// rank that is still reading is not cut off.
   std::chrono::milliseconds linger{5'000};

@@ -1,0 +1,32 @@
+// Ranks as processes that talk over TCP, by the Gloo library.
+#pragma once
+
+#include "lockstep/distributed/comm/process_group.h"
+#include "lockstep/distributed/comm/store.h"
+
+#include <memory>
+#include <string>
+
+namespace lockstep {
+
+struct GlooGroupOptions {
+  /// This rank's own address, where its peers reach it. Gloo's ports are chosen by the system and
+  /// ask for no token.
+  std::string host = "127.0.0.1";
+  /// How long one operation may take, waiting for the slowest rank included.
+  std::chrono::milliseconds timeout{30'000};
+  /// How long to wait for the other ranks to connect.
+  std::chrono::milliseconds start_timeout{60'000};
+};
+
+/// Collective over `size` ranks that share `store`; the group keeps the store alive. `prefix` names
+/// the group within the store and must not be used twice. Throws CommError if a rank does not come.
+///
+/// Reductions: the same bits on every rank and in every run with as many ranks, but not in rank
+/// order; bf16 is rounded after each of the size - 1 additions of all_reduce (reduce_scatter goes
+/// in rank order, in f32).
+std::unique_ptr<ProcessGroup> make_gloo_group(std::shared_ptr<Store> store,
+                                              const std::string& prefix, int rank, int size,
+                                              const GlooGroupOptions& options = {});
+
+}  // namespace lockstep

@@ -1,0 +1,363 @@
+#include "lockstep/distributed/comm/launcher.h"
+
+#include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/child_process.h"
+#include "lockstep/distributed/comm/line_relay.h"
+#include "lockstep/distributed/comm/peer_lost.h"
+#include "lockstep/distributed/comm/tcp_store.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+namespace lockstep {
+namespace {
+
+using comm::LineRelay;
+using comm::Socket;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr const char* kHost = "127.0.0.1";
+// A rank that ends because it has lost another is not to blame: so long the other one has to be
+// found.
+constexpr milliseconds kCulpritWindow{150};
+
+struct Stream {
+  Socket pipe;
+  std::unique_ptr<LineRelay> relay;
+};
+
+struct Rank {
+  int index = 0;
+  pid_t pid = -1;  // -1 once it has been waited for
+  Socket log;
+  std::vector<Stream> streams;  // the last one is its standard error
+};
+
+struct Ending {
+  int rank = 0;
+  int code = 0;    // its exit code, or
+  int signal = 0;  // the signal that killed it
+};
+
+/// The signals that concern a launcher, blocked and read from a descriptor while this lives.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&set_);
+    for (int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set_, s);
+    pthread_sigmask(SIG_BLOCK, &set_, &before_);
+    fd_ = Socket(::signalfd(-1, &set_, SFD_NONBLOCK | SFD_CLOEXEC));
+  }
+  ~Signals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  int fd() const { return fd_.fd(); }
+  const sigset_t& mask_before() const { return before_; }
+  /// A signal that asks to end, 0 for none; SIGCHLD is swallowed.
+  int take() {
+    int asked = 0;
+    signalfd_siginfo info;
+    while (::read(fd(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      if (info.ssi_signo != SIGCHLD) asked = static_cast<int>(info.ssi_signo);
+    }
+    return asked;
+  }
+
+ private:
+  sigset_t set_;
+  sigset_t before_;
+  Socket fd_;
+};
+
+class Job {
+ public:
+  explicit Job(const LaunchOptions& options) : options_(options) {}
+  /// Whatever has happened, nothing of the job is left behind.
+  ~Job() {
+    signal_all(SIGKILL);
+    for (Rank& rank : ranks_) {
+      if (rank.pid > 0) ::waitpid(rank.pid, nullptr, 0);
+    }
+  }
+
+  int run() {
+    start_all();
+    while (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.pid > 0; })) {
+      wait_for_something();
+      relay_output();
+      if (const int asked = signals_.take(); asked != 0) on_signal(asked);
+      reap();
+      decide();
+    }
+    for (Rank& rank : ranks_) finish_output(rank);
+    return report();
+  }
+
+ private:
+  void start_all() {
+    // Held to the end: nobody else is given this port, and rank 0 may listen on it all the same.
+    port_ = comm::reserve_port(kHost, options_.master_port);
+    const std::string token = make_job_token();
+    prepare_logs();
+    ranks_.resize(static_cast<size_t>(options_.nproc));
+    for (int r = 0; r < options_.nproc; ++r) start(r, token);
+  }
+
+  void prepare_logs() {
+    log_dir_ = options_.log_dir;
+    if (options_.nproc == 1 || log_dir_ == "-") return;
+    if (log_dir_.empty()) {
+      std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-XXXXXX").string();
+      if (::mkdtemp(pattern.data()) == nullptr) {
+        throw IoError(str("launch: cannot make ", pattern, ": ", std::strerror(errno)));
+      }
+      log_dir_ = pattern;
+      std::cerr << "lockstep: the output of ranks other than 0 goes to " << log_dir_ << "\n";
+    }
+    std::error_code error;
+    std::filesystem::create_directories(log_dir_, error);
+    if (error) throw IoError(str("launch: cannot make ", log_dir_, ": ", error.message()));
+  }
+
+  std::string log_path(int rank) const { return str(log_dir_, "/rank", rank, ".log"); }
+
+  void start(int r, const std::string& token) {
+    Rank& rank = ranks_[static_cast<size_t>(r)];
+    rank.index = r;
+    const bool to_console = r == 0 || log_dir_ == "-";
+    if (!to_console) {
+      rank.log = Socket(
+          ::open(log_path(r).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+      if (!rank.log.valid()) {
+        throw IoError(str("launch: cannot write ", log_path(r), ": ", std::strerror(errno)));
+      }
+    }
+    const std::string prefix = to_console ? str("[rank ", r, "] ") : "";
+    std::vector<Socket> writers;
+    const auto add_stream = [&](int fd) {
+      auto [read, write] = comm::make_pipe();
+      rank.streams.push_back({std::move(read), std::make_unique<LineRelay>(fd, prefix)});
+      writers.push_back(std::move(write));
+      return writers.back().fd();
+    };
+    comm::ChildOptions child;
+    child.command = options_.command;
+    child.signal_mask = signals_.mask_before();
+    // A terminal is given to rank 0 itself, so that it can draw; a file takes the others' output
+    // directly.
+    if (to_console && !(r == 0 && ::isatty(1))) {
+      child.out_fd = add_stream(1);
+    } else {
+      child.out_fd = to_console ? 1 : rank.log.fd();
+    }
+    child.err_fd = add_stream(to_console ? 2 : rank.log.fd());
+    child.environment = environment_of(r, token);
+    rank.pid = comm::start_child(child);
+  }
+
+  std::vector<std::pair<std::string, std::string>> environment_of(int r, const std::string& token) {
+    const std::string n = std::to_string(options_.nproc);
+    std::vector<std::pair<std::string, std::string>> result = {
+        {"RANK", std::to_string(r)},
+        {"WORLD_SIZE", n},
+        {"LOCAL_RANK", std::to_string(r)},
+        {"LOCAL_WORLD_SIZE", n},
+        {"MASTER_ADDR", kHost},
+        {"MASTER_PORT", std::to_string(port_of(port_))},
+        {"LOCKSTEP_TOKEN", token},
+    };
+    if (std::getenv("OMP_NUM_THREADS") == nullptr) {
+      cpu_set_t cores;
+      CPU_ZERO(&cores);
+      const int count = ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+      result.emplace_back("OMP_NUM_THREADS", std::to_string(std::max(1, count / options_.nproc)));
+    }
+    return result;
+  }
+
+  void wait_for_something() {
+    std::vector<pollfd> fds{{signals_.fd(), POLLIN, 0}};
+    for (const Rank& rank : ranks_) {
+      for (const Stream& s : rank.streams) {
+        if (s.pipe.valid()) fds.push_back({s.pipe.fd(), POLLIN, 0});
+      }
+    }
+    int timeout = -1;
+    if (deadline_) {
+      const auto left = std::chrono::ceil<milliseconds>(*deadline_ - steady_clock::now()).count();
+      timeout = static_cast<int>(std::max<int64_t>(left, 0));
+    }
+    ::poll(fds.data(), fds.size(), timeout);
+  }
+
+  void relay_output() {
+    for (Rank& rank : ranks_) {
+      for (Stream& s : rank.streams) drain(s);
+    }
+  }
+
+  /// What is there now, and no more than a little: a rank that floods its output must not keep the
+  /// others waiting.
+  static void drain(Stream& s) {
+    char buffer[65536];
+    for (int i = 0; i < 4 && s.pipe.valid(); ++i) {
+      const ssize_t n = ::read(s.pipe.fd(), buffer, sizeof buffer);
+      if (n > 0) {
+        s.relay->add({buffer, static_cast<size_t>(n)});
+      } else if (n == 0) {
+        s.pipe.close();
+      } else {
+        return;
+      }
+    }
+  }
+
+  static void finish_output(Rank& rank) {
+    for (Stream& s : rank.streams) {
+      drain(s);
+      s.pipe.close();
+      s.relay->finish();
+    }
+  }
+
+  void on_signal(int asked) {
+    if (asked_ != 0 || ending_) return kill_now();  // asked twice
+    asked_ = asked;
+    end_all(asked);
+  }
+
+  void reap() {
+    for (Rank& rank : ranks_) {
+      if (rank.pid <= 0) continue;
+      siginfo_t info{};
+      if (::waitid(P_PID, static_cast<id_t>(rank.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+          info.si_pid == 0) {
+        continue;
+      }
+      // What it has started goes with it; its number cannot be another's before it has been waited
+      // for.
+      ::kill(-rank.pid, SIGKILL);
+      ::waitpid(rank.pid, nullptr, 0);
+      rank.pid = -1;
+      finish_output(rank);
+      const bool exited = info.si_code == CLD_EXITED;
+      const Ending end{rank.index, exited ? info.si_status : 0, exited ? 0 : info.si_status};
+      if ((end.code != 0 || end.signal != 0) && !ending_) failures_.push_back(end);
+    }
+  }
+
+  void decide() {
+    const auto now = steady_clock::now();
+    if (!ending_ && !failures_.empty()) {
+      if (!culprit_by_) culprit_by_ = deadline_ = now + kCulpritWindow;
+      const bool all_victims = std::all_of(failures_.begin(), failures_.end(),
+                                           [this](const Ending& e) { return is_victim(e); });
+      if (!all_victims || now >= *culprit_by_) end_all(SIGTERM);
+    }
+    if (ending_ && now >= *deadline_) kill_now();
+  }
+
+  bool is_victim(const Ending& e) const {
+    return e.signal == 0 && last_line(e.rank).find(comm::kPeerLost) != std::string::npos;
+  }
+
+  const std::string& last_line(int rank) const {
+    return ranks_[static_cast<size_t>(rank)].streams.back().relay->last_line();
+  }
+
+  void end_all(int signal) {
+    ending_ = true;
+    deadline_ = steady_clock::now() + options_.grace;
+    signal_all(signal);
+  }
+
+  void kill_now() {
+    signal_all(SIGKILL);
+    deadline_ = steady_clock::now() + milliseconds(100);
+  }
+
+  void signal_all(int signal) {
+    for (const Rank& rank : ranks_) {
+      if (rank.pid > 0) ::kill(-rank.pid, signal);
+    }
+  }
+
+  int report() const {
+    if (asked_ != 0) {
+      std::cerr << "lockstep: ended by " << ::strsignal(asked_) << "\n";
+      return 128 + asked_;
+    }
+    if (failures_.empty()) return 0;
+    // Killed ranks first, then those that failed by themselves, then those that lost a peer.
+    const auto weight = [this](const Ending& e) {
+      return e.signal != 0 ? 0 : is_victim(e) ? 2 : 1;
+    };
+    const Ending end =
+        *std::min_element(failures_.begin(), failures_.end(),
+                          [&](const Ending& a, const Ending& b) { return weight(a) < weight(b); });
+    std::cerr << "lockstep: rank " << end.rank;
+    if (end.signal != 0) {
+      std::cerr << " was killed by signal " << end.signal << " (" << ::strsignal(end.signal) << ")";
+    } else {
+      std::cerr << " exited with code " << end.code;
+    }
+    const std::string& line = last_line(end.rank);
+    if (!line.empty()) std::cerr << "; its last line: " << line;
+    if (ranks_[static_cast<size_t>(end.rank)].log.valid()) {
+      std::cerr << " (" << log_path(end.rank) << ")";
+    }
+    std::cerr << std::endl;
+    return end.signal != 0 ? 128 + end.signal : end.code;
+  }
+
+  const LaunchOptions& options_;
+  Signals signals_;
+  Socket port_;
+  std::string log_dir_;
+  std::vector<Rank> ranks_;
+  std::vector<Ending> failures_;  // before the others were told to end
+  int asked_ = 0;                 // by which signal we were
+  bool ending_ = false;
+  std::optional<steady_clock::time_point> culprit_by_;
+  std::optional<steady_clock::time_point> deadline_;
+};
+
+}  // namespace
+
+int launch(const LaunchOptions& options) {
+  check(options.nproc >= 1 && options.nproc <= 1024, "launch: wanted 1 to 1024 processes, got ",
+        options.nproc);
+  check(!options.command.empty(), "launch: no program given");
+  return Job(options).run();
+}
+
+int launch_self(LaunchOptions options, const std::vector<std::string>& arguments) {
+  char path[PATH_MAX];
+  const ssize_t n = ::readlink("/proc/self/exe", path, sizeof path);
+  if (n <= 0 || n == static_cast<ssize_t>(sizeof path)) {
+    throw IoError(str("launch: /proc/self/exe: ", std::strerror(errno)));
+  }
+  options.command = {std::string(path, static_cast<size_t>(n))};
+  options.command.insert(options.command.end(), arguments.begin(), arguments.end());
+  return launch(options);
+}
+
+bool launched() { return std::getenv("RANK") != nullptr; }
+
+}  // namespace lockstep

@@ -1,0 +1,44 @@
+// Starting the ranks of a job on this machine, watching them, and ending all of them together.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct LaunchOptions {
+  int nproc = 1;
+  std::vector<std::string> command;  // program and arguments; the program is looked up in PATH
+  uint16_t master_port = 0;          // 0: a free one
+  /// Where the output of ranks 1, 2, ... goes, as rank1.log, rank2.log; made if missing. Empty: to
+  /// the console too.
+  std::string log_dir;
+  /// How long ranks have to end after SIGTERM before SIGKILL.
+  std::chrono::milliseconds grace{700};
+};
+
+/// Runs `command` once for each rank with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
+/// MASTER_ADDR, MASTER_PORT and a new LOCKSTEP_TOKEN set, and OMP_NUM_THREADS = cores / nproc if it
+/// is unset. Lines of output get "[rank N] " before them; rank 0 keeps the console, its output as
+/// it is when that is a terminal.
+///
+/// Returns 0 once all ranks have returned 0. As soon as one fails, or SIGINT or SIGTERM arrives
+/// here, the others are ended within a second, one line on standard error says which rank it was,
+/// how it ended and its last line of standard error, and the result is its exit code, or 128 + the
+/// signal. No process outlives the call, not even when this process is killed.
+///
+/// For programs: SIGINT, SIGTERM and SIGCHLD are blocked in the calling thread during the call, so
+/// other threads must not be running. Throws ArgumentError for wrong options, IoError if something
+/// cannot be started or a log not be written.
+int launch(const LaunchOptions& options);
+
+/// For a program's own --nproc: launch() of this very program (/proc/self/exe) with `arguments`.
+/// The ranks find RANK set.
+int launch_self(LaunchOptions options, const std::vector<std::string>& arguments);
+
+/// Whether this process is a rank that a launcher has started.
+bool launched();
+
+}  // namespace lockstep
