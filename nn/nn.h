@@ -6,6 +6,7 @@
 #include "lockstep/nn/conv.h"
 #include "lockstep/nn/init.h"
 #include "lockstep/nn/linear.h"
+#include "lockstep/nn/loss.h"
 #include "lockstep/nn/module.h"
 #include "lockstep/nn/pool.h"
 #include "lockstep/nn/sequential.h"

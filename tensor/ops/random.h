@@ -18,7 +18,7 @@ namespace ops {
 /// Floating.
 void uniform(Tensor& out, double low, double high, Generator& rng);
 /// Independent normal numbers (Box and Muller, 1958): elements 2k and 2k + 1 come from the same two
-/// numbers of the generator, which moves on by numel(). Floating.
+/// numbers of the generator, which moves on by numel(). Computed in f32 for every dtype. Floating.
 void normal(Tensor& out, double mean, double stddev, Generator& rng);
 
 }  // namespace ops

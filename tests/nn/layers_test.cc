@@ -144,6 +144,14 @@ TEST_CASE("the same seed gives the same weights, another seed others") {
   CHECK(relative_difference(first.weight.data(), next.weight.data()) > 0.1);
 }
 
+TEST_CASE("CrossEntropyLoss: the options reach the op") {
+  const Variable logits(Tensor::zeros({2, 4}, DType::kF32));
+  const Tensor targets = Tensor::from<int64_t>({3, -1}, {2});
+  CHECK_THROWS_AS(CrossEntropyLoss()(logits, targets), ArgumentError);
+  const CrossEntropyLoss loss({.ignore_index = -1, .reduction = Reduction::kSum});
+  CHECK(loss(logits, targets).data().item() == doctest::Approx(std::log(4)));
+}
+
 /// A model of one's own, as in examples/minimal.
 struct Net : Module {
   Generator rng{1};

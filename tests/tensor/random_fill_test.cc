@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 
 namespace lockstep {
 namespace {
@@ -42,7 +43,10 @@ TEST_CASE("uniform: range and moments, and it is the generator's stream") {
   CHECK(std::abs(m.mean - 1) < 0.02);
   CHECK(std::abs(m.variance - 16.0 / 12) < 0.02);
   CHECK(rng.state() == Generator::State{3, kCount / 4});
-  CHECK(t.data<float>()[6] == -1 + 4 * PhiloxRange{3, 0}.uniform(6));
+  const PhiloxRange stream{3, 0};
+  for (const int64_t i : {int64_t{0}, int64_t{6}, int64_t{70001}, kCount - 1}) {
+    CHECK(t.data<float>()[i] == -1 + 4 * stream.uniform(i));
+  }
 }
 
 TEST_CASE("normal: moments, tails, an odd count") {
@@ -57,6 +61,15 @@ TEST_CASE("normal: moments, tails, an odd count") {
     beyond += std::abs(x - 2) > 1;  // two deviations: 4.55 %
   CHECK(std::abs(static_cast<double>(beyond) / kCount - 0.0455) < 0.003);
   CHECK(rng.state().next_block == kCount / 4 + 1);
+  // Elements 2k and 2k + 1 are 2k's radius along the cosine and the sine of 2k + 1's angle.
+  const PhiloxRange stream{4, 0};
+  for (const int64_t i : {int64_t{0}, int64_t{70002}, kCount}) {
+    const double radius = 0.5 * std::sqrt(-2 * std::log1p(-stream.uniform(i)));
+    const double angle = 2 * std::numbers::pi * stream.uniform(i + 1);
+    CHECK(t.data<float>()[i] == doctest::Approx(2 + radius * std::cos(angle)).epsilon(1e-6));
+    if (i < kCount)
+      CHECK(t.data<float>()[i + 1] == doctest::Approx(2 + radius * std::sin(angle)).epsilon(1e-6));
+  }
 }
 
 TEST_CASE("wrong arguments") {
