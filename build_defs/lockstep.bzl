@@ -12,6 +12,12 @@ _COPTS = [
     "-Wno-restrict",
 ]
 
+# Tests are compiled for a short build, not for speed: what they measure is in the libraries.
+_TEST_COPTS = [
+    "-O1",
+    "-DDOCTEST_CONFIG_SUPER_FAST_ASSERTS",
+]
+
 def lockstep_library(name, hdrs = [], private_hdrs = [], copts = [], deps = [], **kwargs):
     """A library. `private_hdrs` are included by its own sources only."""
     prefix = "lockstep/" + native.package_name()
@@ -51,7 +57,7 @@ def lockstep_test(name, srcs, deps = [], copts = [], linkopts = [], size = "smal
         name = name,
         srcs = srcs,
         size = size,
-        copts = _COPTS + copts,
+        copts = _COPTS + _TEST_COPTS + copts,
         linkopts = ["-fopenmp", "-lpthread"] + linkopts,
         deps = deps + ["//tests/support:doctest_main"],
         **kwargs
