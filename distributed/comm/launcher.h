@@ -10,11 +10,11 @@ namespace lockstep {
 
 struct LaunchOptions {
   int nproc = 1;
-  std::vector<std::string> command;  // program and arguments; the program is looked up in PATH
-  uint16_t master_port = 0;          // 0: a free one
+  std::vector<std::string> command = {};  // program and arguments; the program is looked up in PATH
+  uint16_t master_port = 0;               // 0: a free one
   /// Where the output of ranks 1, 2, ... goes, as rank1.log, rank2.log; made if missing. Empty: to
   /// the console too.
-  std::string log_dir;
+  std::string log_dir = {};
   /// How long ranks have to end after SIGTERM before SIGKILL.
   std::chrono::milliseconds grace{700};
 };

@@ -1,0 +1,177 @@
+#include "lockstep/distributed/comm/tcp_store.h"
+#include "lockstep/tests/distributed/subprocess.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+namespace lockstep {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using testing::Subprocess;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// `lockstep launch` with these options of rank_program with these arguments.
+std::vector<std::string> launch(std::vector<std::string> options,
+                                const std::vector<std::string>& arguments) {
+  std::vector<std::string> command{testing::program("tools/lockstep"), "launch"};
+  command.insert(command.end(), options.begin(), options.end());
+  command.insert(command.end(), {"--", testing::program("tests/distributed/rank_program")});
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+bool programs_are_here() {
+  if (!testing::program("tools/lockstep").empty()) return true;
+  std::cout << "SKIPPED: the programs are not here; run by bazel test\n";
+  return false;
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+bool alive(pid_t pid) {
+  // A zombie is dead; its new parent has only not looked yet.
+  const std::string stat = contents("/proc/" + std::to_string(pid) + "/stat");
+  return !stat.empty() && !contains(stat, ") Z");
+}
+
+/// The process ids that "stubborn" ranks have written, once all have.
+std::vector<pid_t> pids_in(const std::string& folder, int n) {
+  std::vector<pid_t> pids;
+  for (int r = 0; r < n; ++r) {
+    const std::string path = folder + "/" + std::to_string(r);
+    REQUIRE(testing::eventually([&] { return std::filesystem::exists(path); }));
+    pids.push_back(std::stoi(contents(path)));
+  }
+  return pids;
+}
+
+TEST_CASE("launch: ranks, prefixes and logs") {
+  if (!programs_are_here()) return;
+  const std::string logs = testing::make_folder() + "/made/by/launch";
+  Subprocess job(launch({"--nproc", "3", "--log-dir", logs}, {"collectives"}));
+  CHECK(job.wait() == 0);
+  CHECK(job.err() == "");
+  CHECK(job.out() == "[rank 0] rank 0 of 3 gloo is done\n");
+  CHECK(contents(logs + "/rank1.log") == "rank 1 of 3 gloo is done\n");
+  CHECK(contents(logs + "/rank2.log") == "rank 2 of 3 gloo is done\n");
+}
+
+TEST_CASE("launch: the environment") {
+  if (!programs_are_here()) return;
+  Subprocess job(launch({"-n", "2", "--log-dir", "-"}, {"environment"}));
+  CHECK(job.wait() == 0);
+  for (const char* line :
+       {"[rank 0] RANK=0\n", "[rank 1] RANK=1\n", "[rank 1] LOCAL_RANK=1\n",
+        "[rank 1] WORLD_SIZE=2\n", "[rank 0] LOCAL_WORLD_SIZE=2\n", "[rank 0] OMP_NUM_THREADS="}) {
+    CHECK(contains(job.out(), line));
+  }
+  CHECK_FALSE(contains(job.out(), "OMP_NUM_THREADS=\n"));
+  Subprocess set(launch({"-n", "1"}, {"environment"}), {{"OMP_NUM_THREADS", "7"}});
+  CHECK(set.wait() == 0);
+  CHECK(contains(set.out(), "OMP_NUM_THREADS=7\n"));
+  Subprocess self({testing::program("tests/distributed/rank_program"), "self"});
+  CHECK(self.wait() == 0);
+  CHECK(contains(self.out(), "[rank 1] WORLD_SIZE=2\n"));
+}
+
+TEST_CASE("launch: a rank that fails ends all within a second and is named") {
+  if (!programs_are_here()) return;
+  auto start = steady_clock::now();
+  Subprocess failed(launch({"--nproc", "3"}, {"exit", "3"}));
+  CHECK(failed.wait() == 3);
+  CHECK(steady_clock::now() - start < milliseconds(3000));
+  CHECK(contains(failed.err(),
+                 "lockstep: rank 1 exited with code 3; its last line: the last words ("));
+  CHECK(contains(failed.err(), "/rank1.log)\n"));
+
+  start = steady_clock::now();
+  Subprocess killed(launch({"--nproc", "2", "--log-dir", "-"}, {"kill"}));
+  CHECK(killed.wait() == 137);
+  CHECK(steady_clock::now() - start < milliseconds(3000));
+  CHECK(contains(killed.err(), "lockstep: rank 1 was killed by signal 9 (Killed)"));
+}
+
+TEST_CASE("launch: who died first is named, not who noticed it") {
+  if (!programs_are_here()) return;
+  Subprocess job(launch({"--nproc", "3", "--log-dir", "-"}, {"reduce-until", "kill"}));
+  CHECK(job.wait() == 137);
+  CHECK(contains(job.err(), "lockstep: rank 2 was killed by signal 9"));
+}
+
+TEST_CASE("launch: Ctrl-C ends ranks that ignore it") {
+  if (!programs_are_here()) return;
+  for (int signal : {SIGINT, SIGTERM}) {
+    const std::string folder = testing::make_folder();
+    Subprocess job(launch({"--nproc", "2"}, {"stubborn", folder}));
+    const auto pids = pids_in(folder, 2);
+    const auto start = steady_clock::now();
+    ::kill(job.pid(), signal);
+    CHECK(job.wait() == 128 + signal);
+    CHECK(steady_clock::now() - start < milliseconds(1500));
+    for (pid_t pid : pids) CHECK_FALSE(alive(pid));
+    CHECK(contains(job.err(), "lockstep: ended by "));
+  }
+}
+
+TEST_CASE("launch: a launcher that is killed leaves no orphans") {
+  if (!programs_are_here()) return;
+  const std::string folder = testing::make_folder();
+  Subprocess job(launch({"--nproc", "2"}, {"stubborn", folder}));
+  const auto pids = pids_in(folder, 2);
+  ::kill(job.pid(), SIGKILL);
+  CHECK(job.wait() == 137);
+  for (pid_t pid : pids) CHECK(testing::eventually([pid] { return !alive(pid); }, 1000));
+}
+
+TEST_CASE("launch: two jobs at once") {
+  if (!programs_are_here()) return;
+  std::vector<std::unique_ptr<Subprocess>> jobs;
+  for (int i = 0; i < 2; ++i) {
+    jobs.push_back(std::make_unique<Subprocess>(launch({"--nproc", "2"}, {"collectives"})));
+  }
+  for (auto& job : jobs) {
+    CHECK(job->wait(60'000) == 0);
+    CHECK(contains(job->out(), "rank 0 of 2 gloo is done"));
+  }
+}
+
+TEST_CASE("launch: wrong use") {
+  if (!programs_are_here()) return;
+  const std::string lockstep = testing::program("tools/lockstep");
+  const auto fails = [](std::vector<std::string> command, int code, const std::string& words) {
+    Subprocess job(std::move(command));
+    CHECK(job.wait() == code);
+    CHECK(contains(job.err(), words));
+    CHECK(job.out() == "");
+  };
+  fails({lockstep}, 2, "lockstep: ");
+  fails({lockstep, "lunch"}, 2, "lockstep: ");
+  fails({lockstep, "launch", "--nproc", "0", "--", "true"}, 2, "--nproc");
+  fails({lockstep, "launch", "--nproc", "2"}, 2, "program");
+  fails({lockstep, "launch", "--nproc", "2", "--", "/no/such/program"}, 1,
+        "cannot start '/no/such/program': No such file or directory");
+  fails({lockstep, "launch", "--nproc", "2", "--log-dir", "/proc/nothing", "--", "true"}, 1,
+        "cannot make /proc/nothing");
+  TcpStore other({.serve = true, .token = "another job"});
+  fails({lockstep, "launch", "--nproc", "2", "--master-port", std::to_string(other.port()), "--",
+         "true"},
+        1, "is in use (another job?)");
+}
+
+}  // namespace
+}  // namespace lockstep

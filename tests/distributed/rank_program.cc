@@ -1,0 +1,120 @@
+// A rank for tests with processes: rank_program MODE [ARGUMENT]. Prints one line on an error and
+// returns 1.
+#include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/launcher.h"
+#include "lockstep/distributed/comm/make_process_group.h"
+#include "lockstep/tests/distributed/collectives.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+namespace lockstep {
+namespace {
+
+using std::chrono::milliseconds;
+
+ProcessGroupOptions options_from_env() {
+  ProcessGroupOptions options;
+  if (const char* t = std::getenv("TEST_START_MS"))
+    options.start_timeout = milliseconds(std::atoi(t));
+  if (const char* t = std::getenv("TEST_TIMEOUT_MS")) options.timeout = milliseconds(std::atoi(t));
+  return options;
+}
+
+[[noreturn]] void sleep_forever() {
+  for (;;) ::pause();
+}
+
+void write_pid(const std::string& folder, int rank) {
+  const std::string path = folder + "/" + std::to_string(rank);
+  std::ofstream(path + ".part") << ::getpid() << std::endl;
+  std::rename((path + ".part").c_str(), path.c_str());
+}
+
+int run(const std::string& mode, const std::string& argument) {
+  const int rank = launched() ? std::atoi(std::getenv("RANK")) : 0;
+  if (mode == "exit") {  // rank 1 fails after the words, the others would stay
+    if (rank != 1) sleep_forever();
+    std::cerr << "some words\nthe last words" << std::endl;
+    return std::atoi(argument.c_str());
+  }
+  if (mode == "kill") {
+    if (rank != 1) sleep_forever();
+    std::raise(SIGKILL);
+  }
+  if (mode == "stubborn") {  // ignores all that can be ignored
+    for (int s : {SIGINT, SIGTERM, SIGHUP}) std::signal(s, SIG_IGN);
+    write_pid(argument, rank);
+    sleep_forever();
+  }
+  if (mode == "environment") {
+    for (const char* name :
+         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS"}) {
+      const char* value = std::getenv(name);
+      std::cout << name << "=" << (value ? value : "") << std::endl;
+    }
+    return 0;
+  }
+  if (mode == "self") {  // launches itself
+    if (!launched()) return launch_self({.nproc = 2, .log_dir = "-"}, {"environment"});
+  }
+
+  const auto group = make_process_group(options_from_env());
+  if (mode == "collectives") {
+    testing::check_collectives(*group);
+    testing::check_ring_and_split(*group);
+    std::cout << "rank " << group->rank() << " of " << group->size() << " " << group->backend()
+              << " is done" << std::endl;
+    return 0;
+  }
+  if (mode == "mismatch") {
+    group->all_reduce(Tensor::zeros({1000 + 1000 * (group->rank() % 2)}, DType::kF32))->wait();
+    return 0;
+  }
+  if (mode == "reduce-until") {  // ... the last rank goes, in the way of the argument
+    if (group->rank() == group->size() - 1) {
+      std::thread([argument] {
+        std::this_thread::sleep_for(milliseconds(200));
+        if (argument == "stop") std::raise(SIGSTOP);
+        if (argument == "exit") std::_Exit(0);
+        std::raise(SIGKILL);
+      }).detach();
+    }
+    auto start = std::chrono::steady_clock::now();
+    try {
+      for (;;) {
+        start = std::chrono::steady_clock::now();
+        group->all_reduce(Tensor::zeros({1 << 20}, DType::kF32))->wait();
+      }
+    } catch (const CommError& e) {
+      const auto took = std::chrono::steady_clock::now() - start;
+      std::cout << "failed after " << std::chrono::duration_cast<milliseconds>(took).count()
+                << " ms" << std::endl;
+      try {
+        group->barrier();
+      } catch (const CommError&) {
+        throw Error(e.what());
+      }
+      throw Error("a later operation was taken");
+    }
+  }
+  throw ArgumentError(str("rank_program: unknown mode '", mode, "'"));
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  try {
+    return lockstep::run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
+  } catch (const std::exception& e) {
+    std::cerr << e.what() << std::endl;
+    return 1;
+  }
+}

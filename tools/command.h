@@ -1,0 +1,18 @@
+// A command of the lockstep program: declares its arguments on the command line, and gives what is
+// to be done.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+
+namespace lockstep::tools {
+
+struct Command {
+  CLI::App* app = nullptr;        // its part of the command line
+  std::function<int()> run = {};  // returns the exit code; called once the line has been parsed
+};
+
+Command launch_command(CLI::App& program);
+
+}  // namespace lockstep::tools
