@@ -110,6 +110,20 @@ TEST_CASE("a file as another program writes it is read") {
   CHECK(file.metadata.at("format") == "pt");
 }
 
+TEST_CASE("a file by the reference implementation is read (tests/golden/make_formats.py)") {
+  const TensorFile file = read_safetensors("tests/golden/formats.safetensors");
+  CHECK(file.tensors.size() == 6);
+  CHECK(file.at("f32").shape() == Shape({2, 3}));
+  CHECK(file.at("f32").to_vector<float>() == std::vector<float>{0, 0.25f, 0.5f, 0.75f, 1, 1.25f});
+  CHECK(file.at("f64").shape() == Shape());
+  CHECK(file.at("f64").item() == 0.1);
+  CHECK(file.at("i64").to_vector<int64_t>() == std::vector<int64_t>{-1, int64_t{1} << 40});
+  CHECK(file.at("i32").to_vector<int32_t>() == std::vector<int32_t>{7});
+  CHECK(file.at("u8").to_vector<uint8_t>() == std::vector<uint8_t>{1, 2, 255});
+  CHECK(file.at("empty").shape() == Shape({0, 4}));
+  CHECK(file.metadata == Metadata{{"format", "np"}, {"n\u00e9", "\u2713 \"quoted\""}});
+}
+
 TEST_CASE("malformed headers are refused with the reason") {
   const std::string f32 = tensor("F32", "[2]", "[0,8]");
   check_refused("", "wanted at least 8 bytes, got 0");
