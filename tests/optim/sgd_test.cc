@@ -109,6 +109,27 @@ TEST_CASE("parameters may move between steps, in any order: the state follows") 
   check_equal(still, moving);
 }
 
+TEST_CASE("neighbours whose gradients lie apart, or in another order, are updated one by one") {
+  auto plain = make_parameters();
+  auto apart = make_parameters();
+  auto crossed = make_parameters();
+  Sgd a(plain, kOptions), b(apart, kOptions), c(crossed, kOptions);
+  auto handles = variables(apart);
+  move_into_arena(handles);
+  handles = variables(crossed);
+  move_into_arena(handles);
+  std::reverse(handles.begin(), handles.end());
+  bind_gradients_to_arena(handles);
+  for (auto* list : {&plain, &apart, &crossed}) set_grads(*list, 0);
+  a.step();
+  b.step();
+  c.step();
+  CHECK(b.passes_of_last_step() == kShapes.size());
+  CHECK(c.passes_of_last_step() == kShapes.size());
+  check_equal(plain, apart);
+  check_equal(plain, crossed);
+}
+
 TEST_CASE(
     "a parameter without a gradient is not moved, nor is its momentum; it only splits the pass") {
   auto list = make_parameters();
