@@ -42,6 +42,13 @@ TEST_CASE("dropout: each element is the one that its number of the stream says")
     CHECK(y[static_cast<size_t>(i)] == (range.uniform(i) >= 0.25f ? 1 / 0.75f : 0.0f));
   }
   CHECK(rng.state().next_block == 0xfffffffeull + 251);
+
+  // At the threshold itself: kept when p equals the element's number, dropped at the next p.
+  const double first = PhiloxRange{7, 0}.uniform(0);
+  Generator at(7);
+  CHECK(dropped(1, first, at)[0] > 0);
+  Generator above(7);
+  CHECK(dropped(1, first + 0x1p-24, above)[0] == 0);
 }
 
 TEST_CASE("dropout: the share of dropped elements is p and the mean stays") {
