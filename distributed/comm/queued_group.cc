@@ -7,7 +7,7 @@ namespace lockstep::comm {
 void QueuedWork::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return done_; });
-  if (error_) std::rethrow_exception(error_);
+  if (error_) throw CommError(*error_);
 }
 
 void QueuedWork::wait_host(std::chrono::milliseconds deadline) {
@@ -16,7 +16,7 @@ void QueuedWork::wait_host(std::chrono::milliseconds deadline) {
     throw CommError(str("Work::wait_host: ", describe(op_.signature), " has not ended within ",
                         deadline.count(), " ms"));
   }
-  if (error_) std::rethrow_exception(error_);
+  if (error_) throw CommError(*error_);
 }
 
 bool QueuedWork::done() const {
@@ -29,7 +29,7 @@ Work::Times QueuedWork::times() const {
   return times_;
 }
 
-void QueuedWork::complete(std::exception_ptr error) {
+void QueuedWork::complete(std::optional<std::string> error) {
   const int64_t now = steady_now_ns();
   op_.out = Tensor();
   op_.in = Tensor();
@@ -85,21 +85,19 @@ void QueuedGroup::work_loop() {
       queue_.pop_front();
       busy_ = true;
     }
-    std::exception_ptr error;
-    std::string reason;
+    std::optional<std::string> error;
     try {
       run(work->op());
     } catch (const std::exception& e) {
-      error = std::current_exception();
-      reason = e.what();
+      error = e.what();
     }
     // First the group, then the work: whoever has seen the work fail must find the group failed.
-    if (error) fail(reason);
+    if (error) fail(*error);
     {
       const std::lock_guard lock(mutex_);
       busy_ = false;
     }
-    work->complete(error);
+    work->complete(std::move(error));
   }
 }
 
@@ -113,8 +111,7 @@ void QueuedGroup::fail(std::string reason) {
     pending.swap(queue_);
   }
   interrupt(reason);
-  const auto error = std::make_exception_ptr(CommError(reason));
-  for (const auto& work : pending) work->complete(error);
+  for (const auto& work : pending) work->complete(reason);
 }
 
 }  // namespace lockstep::comm

@@ -9,8 +9,8 @@
 
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace lockstep::comm {
@@ -26,15 +26,16 @@ class QueuedWork : public Work {
   Times times() const override;
 
   Op& op() { return op_; }
-  /// Called once; a null error is success. Lets go of the tensors.
-  void complete(std::exception_ptr error);
+  /// Called once; without an error it is a success. Lets go of the tensors.
+  void complete(std::optional<std::string> error);
 
  private:
   Op op_;  // the worker's until done_
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
-  std::exception_ptr error_;
+  // The words and not the exception: each waiting thread throws one of its own.
+  std::optional<std::string> error_;
   Times times_;
 };
 

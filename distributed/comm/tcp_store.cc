@@ -3,6 +3,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/distributed/comm/store_server.h"
 
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -106,7 +107,8 @@ TcpStore::TcpStore(TcpStoreOptions options) : impl_(std::make_unique<Impl>()) {
 
 TcpStore::~TcpStore() {
   impl_->idle.clear();
-  if (!impl_->server) return;
+  // A rank 0 that is failing does not wait for ranks that do not know it yet.
+  if (!impl_->server || std::uncaught_exceptions() > 0) return;
   const Deadline deadline = steady_clock::now() + impl_->options.linger;
   while (impl_->server->clients() > 0 && steady_clock::now() < deadline) {
     std::this_thread::sleep_for(milliseconds(1));

@@ -18,7 +18,7 @@ struct TcpStoreOptions {
   std::chrono::milliseconds timeout{30'000};        // for reaching the server
   std::chrono::milliseconds answer_timeout{5'000};  // beyond the time that get() itself waits
   /// A server that is destroyed stays until all clients have gone, this long at most, so that a
-  /// rank that is still reading is not cut off.
+  /// rank that is still reading is not cut off; not while an exception unwinds.
   std::chrono::milliseconds linger{5'000};
 };
 
