@@ -4,6 +4,8 @@
 #include "lockstep/nn/activation.h"
 #include "lockstep/nn/batch_norm.h"
 #include "lockstep/nn/conv.h"
+#include "lockstep/nn/dropout.h"
+#include "lockstep/nn/flatten.h"
 #include "lockstep/nn/init.h"
 #include "lockstep/nn/linear.h"
 #include "lockstep/nn/loss.h"

@@ -14,7 +14,9 @@ void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep
         "sgd_step: momentum wants a velocity like the parameter, ", name_of(param.dtype()), " ",
         param.shape());
   check(!step.nesterov || step.momentum != 0, "sgd_step: nesterov wants a momentum above 0");
-  backend(param.device()).optimizer.sgd_step(param, grad, velocity, step);
+  Tensor none;
+  backend(param.device())
+      .optimizer.sgd_step(param, grad, step.momentum == 0 ? none : velocity, step);
 }
 
 }  // namespace lockstep::ops

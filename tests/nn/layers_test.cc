@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -142,6 +143,24 @@ TEST_CASE("the same seed gives the same weights, another seed others") {
   CHECK(relative_difference(first.weight.data(), third.weight.data()) > 0.1);
   const Linear next(spec, a);
   CHECK(relative_difference(first.weight.data(), next.weight.data()) > 0.1);
+}
+
+TEST_CASE("Dropout: training only, from the generator it was given; Flatten") {
+  Generator rng(3);
+  Dropout dropout(0.5, rng);
+  const Variable x(ops::full({2, 10, 10, 1}, 1, DType::kF32));
+  const auto y = dropout(x).data().to_vector<float>();
+  const auto zeros = std::count(y.begin(), y.end(), 0.0f);
+  CHECK(zeros > 70);  // 200 draws: 100 +- 7
+  CHECK(zeros < 130);
+  CHECK(std::count(y.begin(), y.end(), 2.0f) == 200 - zeros);
+  CHECK(rng.state().next_block == 50);
+  CHECK(dropout(x).data().to_vector<float>() != y);
+  dropout.eval();
+  CHECK(dropout(x).is(x));
+  CHECK_THROWS_AS(Dropout(1.1, rng), ArgumentError);
+  CHECK_THROWS_AS(Dropout(-0.1, rng), ArgumentError);
+  CHECK(Flatten()(x).shape() == Shape{2, 100});
 }
 
 TEST_CASE("CrossEntropyLoss: the options reach the op") {
