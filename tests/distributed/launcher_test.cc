@@ -111,6 +111,9 @@ TEST_CASE("launch: who died first is named, not who noticed it") {
   Subprocess job(launch({"--nproc", "3", "--log-dir", "-"}, {"reduce-until", "kill"}));
   CHECK(job.wait() == 137);
   CHECK(contains(job.err(), "lockstep: rank 2 was killed by signal 9"));
+  Subprocess victim(launch({"--nproc", "2", "--log-dir", "-"}, {"victim"}));
+  CHECK(victim.wait() == 5);
+  CHECK(contains(victim.err(), "lockstep: rank 1 exited with code 5; its last line: the cause"));
 }
 
 TEST_CASE("launch: Ctrl-C ends ranks that ignore it") {

@@ -48,6 +48,13 @@ int run(const std::string& mode, const std::string& argument) {
     if (rank != 1) sleep_forever();
     std::raise(SIGKILL);
   }
+  if (mode == "victim") {  // rank 0 notices first, and ends first, what rank 1 has done
+    if (rank == 0) std::cerr << "barrier(): a peer was lost or is late: ..." << std::endl;
+    if (rank == 0) return 1;
+    std::this_thread::sleep_for(milliseconds(50));
+    std::cerr << "the cause" << std::endl;
+    return 5;
+  }
   if (mode == "stubborn") {  // ignores all that can be ignored
     for (int s : {SIGINT, SIGTERM, SIGHUP}) std::signal(s, SIG_IGN);
     write_pid(argument, rank);
