@@ -49,10 +49,6 @@ void backward_data(const Tensor& grad_y, const Tensor& weight, const Conv2dOptio
   if (grad_y.dtype() == DType::kF64) {
     return cpu::conv2d_reference_backward_data(grad_y, weight, options, grad_x);
   }
-  if (grad_x.accumulate) {  // oneDNN's kernel only overwrites
-    return through(grad_y.dtype(), grad_x,
-                   [&](const Dest& fresh) { backward_data(grad_y, weight, options, fresh); });
-  }
   if (onednn::conv2d_backward_data(grad_y, weight, options, grad_x)) return;
   through(kWide, grad_x, [&](const Dest& wide) {
     backward_data(as(grad_y, kWide), as(weight, kWide), options, wide);

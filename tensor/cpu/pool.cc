@@ -166,9 +166,10 @@ void max_backward(const Tensor& grad_y, const Tensor& argmax, const Pool2dOption
       using I = decltype(index_zero);
       const I* arg = argmax.data<I>();
       gather_gradient<T>(g, grad_x, [=](int64_t at, int32_t position, int64_t width, C* sum) {
+#pragma omp simd
         for (int64_t c = 0; c < width; ++c) {
-          sum[c] +=
-              static_cast<int32_t>(arg[at + c]) == position ? static_cast<C>(grad[at + c]) : C(0);
+          const C v = static_cast<C>(grad[at + c]);  // loaded in any case: no branch
+          sum[c] += static_cast<int32_t>(arg[at + c]) == position ? v : C(0);
         }
       });
     });
@@ -210,6 +211,7 @@ void avg_backward(const Tensor& grad_y, const Pool2dOptions& options, const Dest
     const T* grad = grad_y.data<T>();
     const C share = C(1) / static_cast<C>(options.kernel[0] * options.kernel[1]);
     gather_gradient<T>(g, grad_x, [=](int64_t at, int32_t, int64_t width, C* sum) {
+#pragma omp simd
       for (int64_t c = 0; c < width; ++c) sum[c] += static_cast<C>(grad[at + c]) * share;
     });
   });
