@@ -43,6 +43,31 @@ std::string missing_ranks(Store& store, int world_size) {
   return missing;
 }
 
+/// Announces this rank and waits for all others; throws if they do not come or contradict.
+void meet(Store& store, const RankInfo& info, steady_clock::time_point deadline,
+          milliseconds timeout) {
+  check(store.add(str("arrivals/", info.rank), 1) == 1, "rendezvous: two processes have RANK ",
+        info.rank, "; every process needs its own");
+  const std::string mine = std::to_string(info.world_size);
+  store.set(key_of(info.rank), mine);
+  // Rank 0's word first, so that ranks that differ in WORLD_SIZE learn it before they wait for what
+  // never comes.
+  for (int r = 0; r < info.world_size; ++r) {
+    std::string theirs;
+    try {
+      const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+      theirs = store.get(key_of(r), std::max(left, milliseconds(0)));
+    } catch (const CommError& e) {
+      if (!std::string(e.what()).starts_with("Store::get")) throw;
+      throw CommError(str("rendezvous: of ", info.world_size, " ranks these did not come to ",
+                          info.master_addr, ":", info.master_port, " within ", timeout.count(),
+                          " ms: ", missing_ranks(store, info.world_size)));
+    }
+    check(theirs == mine, "rendezvous: WORLD_SIZE is ", mine, " on rank ", info.rank, " but ",
+          theirs, " on rank ", r, "; it must be the same on all ranks");
+  }
+}
+
 }  // namespace
 
 std::optional<RankInfo> rank_from_env() {
@@ -73,25 +98,12 @@ std::shared_ptr<Store> join_store(const RankInfo& info, const std::string& token
                                                           .token = token,
                                                           .rank = info.rank,
                                                           .timeout = timeout});
-  check(store->add(str("arrivals/", info.rank), 1) == 1, "rendezvous: two processes have RANK ",
-        info.rank, "; every process needs its own");
-  const std::string mine = std::to_string(info.world_size);
-  store->set(key_of(info.rank), mine);
-  // Rank 0's word first, so that ranks that differ in WORLD_SIZE learn it before they wait for what
-  // never comes.
-  for (int r = 0; r < info.world_size; ++r) {
-    std::string theirs;
-    try {
-      const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
-      theirs = store->get(key_of(r), std::max(left, milliseconds(0)));
-    } catch (const CommError& e) {
-      if (!std::string(e.what()).starts_with("Store::get")) throw;
-      throw CommError(str("rendezvous: of ", info.world_size, " ranks these did not come to ",
-                          info.master_addr, ":", info.master_port, " within ", timeout.count(),
-                          " ms: ", missing_ranks(*store, info.world_size)));
-    }
-    check(theirs == mine, "rendezvous: WORLD_SIZE is ", mine, " on rank ", info.rank, " but ",
-          theirs, " on rank ", r, "; it must be the same on all ranks");
+  try {
+    meet(*store, info, deadline, timeout);
+  } catch (const Error&) {
+    // Here, where no exception unwinds, so that rank 0's server stays until the others know why.
+    store.reset();
+    throw;
   }
   return store;
 }
