@@ -1,6 +1,7 @@
 #include "lockstep/train/rank_zero.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/peer_lost.h"
 
 #include <cstring>
 #include <exception>
@@ -24,7 +25,10 @@ std::vector<std::byte> broadcast_from_rank_zero(ProcessGroup& group, const char*
   group.broadcast(announced, 0)->wait();
   size = announced.data<int64_t>()[0];
   if (failure) std::rethrow_exception(failure);
-  if (size < 0) throw CommError(str(what, ": rank 0 failed; its message says why"));
+  // The launcher knows by kPeerLost that this is not the rank to name.
+  if (size < 0) {
+    throw CommError(str(what, ": ", comm::kPeerLost, ": rank 0 failed; its message says why"));
+  }
   if (size == 0 || group.size() == 1) return bytes;
 
   Tensor contents = Tensor::empty(Shape{size}, DType::kU8);

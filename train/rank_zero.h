@@ -12,7 +12,7 @@ namespace lockstep {
 
 /// Collective. Runs `fn` on rank 0. Throws on every rank when it throws: rank 0 the exception
 /// itself, the others CommError
-/// "<what>: rank 0 failed; its message says why".
+/// "<what>: a peer was lost or is late: rank 0 failed; its message says why".
 void run_on_rank_zero(ProcessGroup& group, const char* what, const std::function<void()>& fn);
 
 /// Collective. As above, where `fn` gives bytes; returns them on every rank.

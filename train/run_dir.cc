@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 namespace lockstep {
 namespace {
@@ -24,13 +26,14 @@ bool starts_and_ends(const std::string& name, const char* begin, const char* end
 bool belongs_to_a_run(const std::string& name) {
   return name == "run.json" || name == "metrics.jsonl" || name == "last.safetensors" ||
          name == "best.safetensors" || starts_and_ends(name, "trace.rank", ".json") ||
-         starts_and_ends(name, "rank", ".log") ||
          (name.ends_with(".tmp") && belongs_to_a_run(name.substr(0, name.size() - 4)));
 }
 
 bool holds_files(const fs::path& path) {
   for (const auto& entry : fs::directory_iterator(path)) {
-    if (entry.path().filename() != kLockName) return true;
+    // The launcher opens its logs before rank 0 comes here.
+    const std::string name = entry.path().filename();
+    if (name != kLockName && !starts_and_ends(name, "rank", ".log")) return true;
   }
   return false;
 }
@@ -70,14 +73,28 @@ RunDir::RunDir(const RunDirOptions& options) : path_(options.path) {
   const std::string lock = file(kLockName);
   lock_fd_ = ::open(lock.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
   if (lock_fd_ < 0) fail(path_, str("cannot be written: ", std::strerror(errno)));
-  if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+  // A run that was just killed may need a moment to be gone.
+  constexpr int kTries = 20;
+  int tries = 1;
+  while (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK && tries++ < kTries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      continue;
+    }
     const int why = errno;
     ::close(lock_fd_);
     if (why == EWOULDBLOCK) {
       fail(path_, "another run is using it; wait for it to end or pass another --output-dir");
     }
-    // Some network file systems have no locks; a run without one is better than none.
-    lock_fd_ = -1;
+    lock_fd_ =
+        -1;  // some network file systems have no locks; a run without one is better than none
+    break;
+  }
+  try {
+    check(options);  // again: another run may have come and gone while this one waited for the lock
+  } catch (...) {
+    ::close(lock_fd_);
+    throw;
   }
   if (!options.overwrite) return;
   for (const auto& entry : fs::directory_iterator(path_, error)) {

@@ -23,6 +23,8 @@ void StepTimes::add(const StepSummary& summary) {
   step[kForward] = static_cast<float>(summary.of(Activity::kForward));
   step[kBackward] = static_cast<float>(summary.of(Activity::kBackward));
   step[kExposed] = static_cast<float>(summary.comm_exposed);
+  step[kPeerWait] =
+      static_cast<float>(std::max(0.0, summary.of(Activity::kCommWait) - summary.comm_exposed));
   step[kOptimizer] = static_cast<float>(summary.of(Activity::kOptimizer));
   step[kDataWait] = static_cast<float>(summary.of(Activity::kDataWait));
   step[kHidden] = static_cast<float>(summary.comm_hidden);

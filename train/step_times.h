@@ -14,7 +14,17 @@ namespace lockstep {
 class StepTimes {
  public:
   /// What is kept of a step, in milliseconds.
-  enum Kind { kForward, kBackward, kExposed, kOptimizer, kDataWait, kHidden, kWall, kKinds };
+  enum Kind {
+    kForward,
+    kBackward,
+    kExposed,
+    kPeerWait,  // waiting for communication while none ran: for ranks that are not there yet
+    kOptimizer,
+    kDataWait,
+    kHidden,
+    kWall,
+    kKinds
+  };
 
   /// Keeps the last `capacity` steps; the memory is taken here.
   explicit StepTimes(size_t capacity = 20000);

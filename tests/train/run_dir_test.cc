@@ -47,14 +47,22 @@ TEST_CASE("a directory with files is refused without --resume or --overwrite, an
 
 TEST_CASE("--overwrite deletes a run's files and no others") {
   const testing::TempDir temp;
-  const std::vector<std::string> ours = {"metrics.jsonl",       "run.json",  "last.safetensors",
-                                         "best.safetensors",    "rank1.log", "trace.rank0.json",
-                                         "last.safetensors.tmp"};
+  const std::vector<std::string> ours = {"metrics.jsonl",    "run.json",
+                                         "last.safetensors", "best.safetensors",
+                                         "trace.rank0.json", "last.safetensors.tmp"};
   for (const std::string& name : ours) touch(temp / name);
   touch(temp / "notes.txt");
   RunDir dir({.path = temp.path().string(), .overwrite = true});
   for (const std::string& name : ours) CHECK(!std::filesystem::exists(temp / name));
   CHECK(std::filesystem::exists(temp / "notes.txt"));
+}
+
+TEST_CASE("the launcher's logs make no run, and stay") {
+  const testing::TempDir temp;
+  touch(temp / "rank1.log");
+  CHECK(refusal({.path = temp.path().string()}) == "");
+  CHECK(refusal({.path = temp.path().string(), .overwrite = true}) == "");
+  CHECK(std::filesystem::exists(temp / "rank1.log"));
 }
 
 TEST_CASE("one run at a time") {

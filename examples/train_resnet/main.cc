@@ -1,0 +1,51 @@
+// train_resnet: trains a ResNet, data-parallel. --help tells how.
+#include "options.h"
+#include "run.h"
+
+#include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/launcher.h"
+#include "lockstep/distributed/comm/make_process_group.h"
+
+#include <cstdio>
+#include <exception>
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+int run_main(int argc, char** argv) {
+  using namespace lockstep;
+  train_resnet::Options options;
+  if (const auto code = train_resnet::parse(argc, argv, options)) return *code;
+  if (!launched()) {
+    // A mistake is told once, before there are processes.
+    train_resnet::preflight(options, options.nproc);
+    if (options.nproc > 1) {
+      LaunchOptions launch;
+      launch.nproc = options.nproc;
+      launch.log_dir = options.output_dir;
+      return launch_self(launch, options.arguments);
+    }
+  }
+  const auto group = make_process_group();
+  train_resnet::run(options, *group);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run_main(argc, argv);
+  } catch (const lockstep::ArgumentError& error) {
+    std::fprintf(stderr, "train_resnet: %s\n", error.what());
+    return kUsage;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "train_resnet: out of memory; lower --batch-size\n");
+    return kFailed;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "train_resnet: %s\n", error.what());
+    return kFailed;
+  }
+}

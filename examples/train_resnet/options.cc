@@ -1,0 +1,126 @@
+#include "options.h"
+
+#include "lockstep/data/datasets.h"
+#include "lockstep/models/resnet.h"
+#include "lockstep/train/command_line.h"
+
+#include <CLI/CLI.hpp>
+
+namespace lockstep::train_resnet {
+namespace {
+
+constexpr const char* kFooter = R"(
+Examples:
+  train_resnet --nproc 2                                  digits, two processes on this machine
+  train_resnet --nproc 2 --output-dir out --checkpoint-every 50
+  train_resnet --nproc 2 --output-dir out --resume auto   go on where it stopped
+  train_resnet --dataset fashion-mnist --epochs 4 --batch-size 64 --nproc 2
+  train_resnet --dataset synthetic --model resnet18 --ddp-mode naive --trace --output-dir out
+  torchrun --no-python --nproc-per-node 2 train_resnet    any launcher that sets RANK and WORLD_SIZE
+
+Exit codes: 0 trained, 1 failed, 2 wrong usage, 128 + N ended by signal N.)";
+
+/// Ranges are given in words, because CLI11's own messages print numbers such as 9.22337e+18.
+CLI::Validator at_least(double least, const std::string& what) {
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= least && value <= 1e15) return "";
+        return "wanted " + what + ", got " + text;
+      },
+      "");
+}
+
+}  // namespace
+
+std::optional<int> parse(int argc, const char* const* argv, Options& o) {
+  CLI::App app{"Trains a ResNet on images, data-parallel over one or more processes.",
+               "train_resnet"};
+  app.footer(kFooter);
+  const CLI::Validator positive = at_least(1, "a number from 1");
+  const CLI::Validator count = at_least(0, "a number from 0");
+  const CLI::Validator amount = at_least(0, "a value from 0");
+
+  app.add_option("--model", o.model,
+                 "resnet8, 20, 32, 56 (for CIFAR-sized images), 18, 34, 50, 101, 152")
+      ->check(CLI::IsMember(resnet_names()));
+  app.add_option("--dataset", o.dataset, "What to train on")->check(CLI::IsMember(dataset_names()));
+  app.add_option("--data-dir", o.data_dir, "Where the files of mnist and fashion-mnist are");
+  app.add_flag("--augment", o.augment, "Random crops and, but for digits, flips");
+  app.add_option("--workers", o.workers, "Threads that prepare batches; 0: none")->check(count);
+
+  app.add_option("--epochs", o.epochs, "Passes over the training data")->check(positive);
+  app.add_option("--batch-size", o.batch_size, "Images per process and micro-batch")
+      ->check(positive);
+  app.add_option("--eval-batch-size", o.eval_batch_size, "The same for evaluation")
+      ->check(positive);
+  app.add_option("--grad-accum-steps", o.grad_accum_steps, "Micro-batches per optimizer step")
+      ->check(positive);
+  app.add_option("--lr", o.lr, "Learning rate")->check(amount);
+  app.add_option("--momentum", o.momentum, "Momentum of SGD")->check(amount);
+  app.add_option("--weight-decay", o.weight_decay, "Weight decay")->check(amount);
+  app.add_flag("--nesterov", o.nesterov, "Nesterov's momentum");
+  app.add_option("--lr-scheduler", o.lr_scheduler, "constant, step or cosine")
+      ->check(CLI::IsMember({"constant", "step", "cosine"}));
+  app.add_option("--lr-step-size", o.lr_step_size, "Epochs between two drops of the step schedule")
+      ->check(positive);
+  app.add_option("--lr-gamma", o.lr_gamma, "Factor of each drop")->check(amount);
+  app.add_option("--warmup-steps", o.warmup_steps, "Optimizer steps of linear warm-up")
+      ->check(count);
+  app.add_option("--label-smoothing", o.label_smoothing, "Label smoothing")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--seed", o.seed, "Seed of the weights, the order of the data, the augmentation")
+      ->check(count);
+
+  app.add_option("--nproc", o.nproc, "Processes to start on this machine")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--threads", o.threads, "Compute threads per process; 0: share out the processors")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--ddp-mode", o.ddp_mode,
+                 "How gradients are averaged: local (not at all), naive, bucketed, overlapped")
+      ->check(CLI::IsMember({"local", "naive", "bucketed", "overlapped"}));
+  app.add_option("--bucket-cap-mb", o.bucket_cap_mb,
+                 "MiB at which a bucket closes; 0: one gradient each")
+      ->check(amount);
+  app.add_option("--first-bucket-cap-mb", o.first_bucket_cap_mb, "The same for the first bucket")
+      ->check(amount);
+
+  app.add_option("--output-dir", o.output_dir,
+                 "Where checkpoints, metrics and traces go; none: nowhere");
+  auto* resume = app.add_option(
+      "--resume", o.resume, "auto (the newest checkpoint in --output-dir, if any) or a checkpoint");
+  app.add_flag("--overwrite", o.overwrite, "Replace the run in --output-dir")->excludes(resume);
+  app.add_option("--checkpoint-every", o.checkpoint_every,
+                 "Optimizer steps between checkpoints; 0: each epoch")
+      ->check(count);
+  app.add_option("--log-interval", o.log_interval, "Optimizer steps between progress lines")
+      ->check(positive);
+  app.add_flag("--trace", o.trace, "Write a Chrome trace of some steps of each rank");
+  add_config_option(app);
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() > 0 && option->get_single_name() != "help") {
+      option->capture_default_str();
+    }
+  }
+
+  std::vector<std::string> arguments = normalize_flags(argc, argv);
+  o.arguments = arguments;
+  if (const auto code = parse_command_line(app, std::move(arguments))) return code;
+  o.settings = settings_of(app);
+  const char* wrong = nullptr;
+  if (o.output_dir.empty() &&
+      (o.trace || o.resume == "auto" || o.checkpoint_every > 0 || o.overwrite)) {
+    wrong = "--trace, --checkpoint-every, --overwrite and --resume auto want an --output-dir";
+  } else if (o.nesterov && o.momentum == 0) {
+    wrong = "--nesterov wants a --momentum above 0";
+  } else if (o.dataset == "mnist" && o.data_dir.empty()) {
+    wrong = "--dataset mnist wants a --data-dir with its four IDX files";
+  }
+  if (wrong != nullptr) {
+    std::fprintf(stderr, "train_resnet: %s\n", wrong);
+    return 2;
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::train_resnet

@@ -1,0 +1,51 @@
+// What train_resnet can be told.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep::train_resnet {
+
+struct Options {
+  std::string model = "resnet8";
+  std::string dataset = "digits";
+  std::string data_dir;
+  int64_t epochs = 20;
+  int64_t batch_size = 32;  // of each process
+  int64_t eval_batch_size = 128;
+  double lr = 0.1;
+  double momentum = 0.9;
+  double weight_decay = 5e-4;
+  bool nesterov = false;
+  std::string lr_scheduler = "cosine";
+  int64_t lr_step_size = 30;  // epochs
+  double lr_gamma = 0.1;
+  int64_t warmup_steps = 20;
+  double label_smoothing = 0;
+  bool augment = false;
+  int64_t grad_accum_steps = 1;
+  std::string ddp_mode = "overlapped";
+  double bucket_cap_mb = 25;
+  double first_bucket_cap_mb = 1;
+  int nproc = 1;
+  int threads = 0;  // 0: this machine's processors shared out
+  int workers = 1;
+  uint64_t seed = 1;
+  std::string output_dir;
+  std::string resume;
+  bool overwrite = false;
+  int64_t checkpoint_every = 0;
+  int64_t log_interval = 50;
+  bool trace = false;
+
+  std::vector<std::string> arguments;                         // as typed
+  std::vector<std::pair<std::string, std::string>> settings;  // all, for run.json
+};
+
+/// Fills `options`; returns the exit code when there is nothing more to do (help, a usage error).
+std::optional<int> parse(int argc, const char* const* argv, Options& options);
+
+}  // namespace lockstep::train_resnet

@@ -1,0 +1,225 @@
+#include "run.h"
+
+#include "lockstep/autograd/ops/loss.h"
+#include "lockstep/base/chrome_trace.h"
+#include "lockstep/data/augment.h"
+#include "lockstep/data/datasets.h"
+#include "lockstep/distributed/data_parallel.h"
+#include "lockstep/models/resnet.h"
+#include "lockstep/optim/sgd.h"
+#include "lockstep/train/rank_zero.h"
+#include "lockstep/train/run_info.h"
+#include "lockstep/train/trainer.h"
+
+#include <omp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+namespace lockstep::train_resnet {
+namespace {
+
+constexpr int64_t kLargestCifarImage =
+    64;  // pixels; the ImageNet stem would leave nothing of these
+
+DistributedSampler sampler(const Options& o, const Dataset& data, bool train, int rank, int world) {
+  return DistributedSampler({.size = data.size(),
+                             .batch_size = train ? o.batch_size : o.eval_batch_size,
+                             .rank = rank,
+                             .world_size = world,
+                             .seed = o.seed,
+                             .shuffle = train,
+                             .last_batch = train ? LastBatch::kDrop : LastBatch::kKeep});
+}
+
+ImageTransform transform(const Options& o) {
+  if (!o.augment) return nullptr;
+  const bool digits = o.dataset == "digits" || o.dataset == "mnist";
+  return augment({.padding = digits ? 1 : 4, .flip = !digits, .seed = o.seed});
+}
+
+Schedule schedule(const Options& o, int64_t steps_per_epoch) {
+  const int64_t total = o.epochs * steps_per_epoch;
+  const int64_t warmup = std::min(o.warmup_steps, total);
+  Schedule main = constant_schedule();
+  if (o.lr_scheduler == "step") main = step_schedule(o.lr_step_size * steps_per_epoch, o.lr_gamma);
+  if (o.lr_scheduler == "cosine") main = cosine_schedule(std::max<int64_t>(total - warmup, 1));
+  if (warmup == 0) return main;
+  // The first step counts: it takes 1 / warmup of the rate, not 0.
+  return chain_schedules(warmup_schedule(warmup, 1.0 / static_cast<double>(warmup)), warmup, main);
+}
+
+/// The option, else what OMP_NUM_THREADS says, else a fair share of the processors.
+int set_threads(const Options& o, int world) {
+  if (o.threads > 0) {
+    omp_set_num_threads(o.threads);
+  } else if (std::getenv("OMP_NUM_THREADS") == nullptr) {
+    const char* local = std::getenv("LOCAL_WORLD_SIZE");
+    const int ranks_here = std::max(local != nullptr ? std::atoi(local) : world, 1);
+    omp_set_num_threads(std::max(1, omp_get_num_procs() / ranks_here));
+  }
+  return omp_get_max_threads();
+}
+
+std::string describe(const BucketPlan& plan) {
+  std::string text;
+  for (const Bucket& bucket : plan.buckets) {
+    text += str(text.empty() ? "" : " ", name_of(bucket.dtype), ":");
+    for (size_t i = 0; i < bucket.params.size(); ++i) text += str(i ? "," : "", bucket.params[i]);
+  }
+  return text;
+}
+
+/// What a checkpoint must have in common with this run. Rates, epochs and intervals may change on
+/// purpose; these would give a run that is neither the old one nor a new one.
+std::vector<RunTrait> traits(const Options& o, int world, const BucketPlan& plan) {
+  return {{"--model", o.model},
+          {"--dataset", o.dataset},
+          {"--nproc (world size)", str(world)},
+          {"--batch-size", str(o.batch_size)},
+          {"--grad-accum-steps", str(o.grad_accum_steps)},
+          {"--seed", str(o.seed)},
+          {"--augment", o.augment ? "on" : "off"},
+          {"bucket plan (--bucket-cap-mb, --first-bucket-cap-mb)", describe(plan)}};
+}
+
+/// The checkpoint to go on from, the same on every rank; empty: start afresh.
+std::string checkpoint_to_resume(const Options& o, ProcessGroup& group) {
+  if (o.resume != "auto") return o.resume;
+  const auto bytes = broadcast_from_rank_zero(group, "resume", [&] {
+    const bool there = std::filesystem::exists(o.output_dir + "/last.safetensors");
+    return std::vector<std::byte>(there ? 1 : 0);
+  });
+  return bytes.empty() ? "" : o.output_dir + "/last.safetensors";
+}
+
+void write_trace(const Options& o, const Timeline& timeline, const ProcessGroup& group) {
+  std::error_code ignored;  // another machine's ranks may not share the directory; opening tells
+  std::filesystem::create_directories(o.output_dir, ignored);
+  const std::string path = RunDir::trace_file(o.output_dir, group.rank());
+  std::ofstream out(path);
+  write_chrome_trace(out, timeline.kept(), {.rank = group.rank(), .world_size = group.size()});
+  out.close();
+  if (!out) throw IoError(str(path, ": cannot be written"));
+}
+
+RunDirOptions run_dir_options(const Options& o) {
+  return {.path = o.output_dir, .resume = !o.resume.empty(), .overwrite = o.overwrite};
+}
+
+}  // namespace
+
+void preflight(const Options& o, int world) {
+  const auto train = open_dataset(o.dataset, o.data_dir, Split::kTrain);
+  sampler(o, *train, true, 0, world);
+  if (!o.output_dir.empty()) RunDir::check(run_dir_options(o));
+  if (!o.resume.empty() && o.resume != "auto" && ::access(o.resume.c_str(), R_OK) != 0) {
+    throw IoError(str("resume ", o.resume, ": cannot be read: ", std::strerror(errno)));
+  }
+}
+
+void run(const Options& o, ProcessGroup& group) {
+  const int rank = group.rank(), world = group.size();
+  const int threads = set_threads(o, world);
+  std::FILE* console = rank == 0 ? stdout : nullptr;
+  Progress progress(console);
+
+  const auto train_set = open_dataset(o.dataset, o.data_dir, Split::kTrain);
+  const auto test_set = open_dataset(o.dataset, o.data_dir, Split::kTest);
+  DataLoader train_data(train_set, sampler(o, *train_set, true, rank, world),
+                        {.workers = o.workers, .transform = transform(o)});
+  DataLoader test_data(test_set, sampler(o, *test_set, false, rank, world), {.workers = o.workers});
+
+  std::unique_ptr<RunDir> run_dir;
+  if (!o.output_dir.empty()) {
+    run_on_rank_zero(group, "output directory",
+                     [&] { run_dir = std::make_unique<RunDir>(run_dir_options(o)); });
+  }
+
+  Generator init(o.seed);
+  const ImageFormat format = train_set->format();
+  ResNetOptions model_options{.classes = train_set->classes(), .in_channels = format.channels};
+  if (std::max(format.height, format.width) <= kLargestCifarImage) {
+    model_options.stem = ResNetStem::kCifar;
+  }
+  const auto model = make_resnet(o.model, model_options, init);
+
+  const int64_t steps_per_epoch =
+      (train_data.batches() + o.grad_accum_steps - 1) / o.grad_accum_steps;
+  Timeline timeline(
+      {.sample_every = o.trace ? std::max<int64_t>(1, o.epochs * steps_per_epoch / 32) : 0});
+  DataParallel ddp(*model, group,
+                   {.mode = parse_ddp_mode(o.ddp_mode),
+                    .bucket_cap_mb = o.bucket_cap_mb,
+                    .first_bucket_cap_mb = o.first_bucket_cap_mb,
+                    .timeline = &timeline});
+  Sgd optimizer(
+      model->named_parameters(),
+      {.lr = o.lr, .momentum = o.momentum, .weight_decay = o.weight_decay, .nesterov = o.nesterov});
+  Generator rng(o.seed + 1 + static_cast<uint64_t>(rank));
+  const auto batch_fn = [&model](double smoothing) -> BatchFn {
+    return [&model, smoothing](const Batch& batch) {
+      const Variable logits = model->forward(Variable(batch.inputs));
+      return BatchResult{cross_entropy(logits, batch.targets, {.label_smoothing = smoothing}),
+                         count_correct(logits.data(), batch.targets), batch.size()};
+    };
+  };
+  Trainer trainer({.model = *model,
+                   .ddp = ddp,
+                   .group = group,
+                   .optimizer = optimizer,
+                   .schedule = schedule(o, steps_per_epoch),
+                   .train_data = train_data,
+                   .test_data = test_data,
+                   .train_batch = batch_fn(o.label_smoothing),
+                   .test_batch = batch_fn(0),
+                   .rng = rng,
+                   .timeline = timeline,
+                   .run_dir = run_dir.get(),
+                   .console = console},
+                  {.epochs = o.epochs,
+                   .grad_accum_steps = o.grad_accum_steps,
+                   .log_interval = o.log_interval,
+                   .checkpoint_every = o.checkpoint_every,
+                   .traits = traits(o, world, ddp.plan())});
+
+  int64_t parameters = 0;
+  for (const NamedParameter& p : model->named_parameters())
+    parameters += p.parameter.data().numel();
+  progress.say(str(o.model, ", ", parameters, " parameters in ", ddp.plan().buckets.size(),
+                   " buckets; ", o.dataset, ", ", train_set->size(), " training and ",
+                   test_set->size(), " test images"));
+  progress.say(str(world, world == 1 ? " process" : " processes", " (", group.backend(), ") x ",
+                   threads, threads == 1 ? " thread" : " threads", "; global batch ",
+                   o.batch_size * world * o.grad_accum_steps, " = ", world, " x ", o.batch_size,
+                   o.grad_accum_steps > 1 ? str(" x ", o.grad_accum_steps, " accumulated") : "",
+                   "; gradients ", o.ddp_mode));
+
+  const std::string from = checkpoint_to_resume(o, group);
+  if (!from.empty()) {
+    trainer.resume(from);
+    progress.say(str("resumed from ", from, " at step ", trainer.position().step));
+  }
+  if (run_dir != nullptr) {
+    write_run_info(run_dir->file("run.json"),
+                   {.program = "train_resnet",
+                    .arguments = o.arguments,
+                    .settings = o.settings,
+                    .seed = o.seed,
+                    .world_size = world,
+                    .threads = threads,
+                    .resumed_step = from.empty() ? -1 : trainer.position().step});
+  }
+
+  const TrainResult result = trainer.run();
+  if (o.trace) write_trace(o, timeline, group);
+  progress.say("\n" + trainer.step_times().table());
+  progress.say(str("test accuracy ", format_percent(result.test_accuracy), " in the last epoch, ",
+                   format_percent(result.best_accuracy), " at best"));
+}
+
+}  // namespace lockstep::train_resnet

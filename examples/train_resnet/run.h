@@ -1,0 +1,17 @@
+// One rank of train_resnet.
+#pragma once
+
+#include "options.h"
+
+#include "lockstep/distributed/comm/process_group.h"
+
+namespace lockstep::train_resnet {
+
+/// What can be checked before any process starts: sizes against the data, the output directory.
+/// Throws as run() would.
+void preflight(const Options& options, int world_size);
+
+/// Trains; collective over `group`. Throws lockstep::Error.
+void run(const Options& options, ProcessGroup& group);
+
+}  // namespace lockstep::train_resnet

@@ -1,0 +1,227 @@
+// Whatever is wrong with what it is given, train_resnet says so in one line, returns 1 or 2, and
+// touches nothing.
+#include "lockstep/tests/examples/trainer_process.h"
+#include "lockstep/tests/support/temp_dir.h"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace lockstep {
+namespace {
+
+using testing::Process;
+using testing::ProcessOptions;
+using testing::run_trainer;
+using testing::start_trainer;
+
+/// Runs it and checks how it fails; `words` must be in its message.
+void refused(const std::vector<std::string>& arguments, const std::string& words,
+             const ProcessOptions& options = {}) {
+  const auto run = run_trainer(arguments, options);
+  const std::string err = run->err();
+  CAPTURE(arguments);
+  CAPTURE(err);
+  CHECK((run->exit_code() == 1 || run->exit_code() == 2));
+  CHECK(err.starts_with("train_resnet: "));
+  CHECK(std::count(err.begin(), err.end(), '\n') == 1);
+  CHECK(err.find(words) != std::string::npos);
+}
+
+std::string big_endian(uint32_t value) {
+  return {static_cast<char>(value >> 24), static_cast<char>(value >> 16),
+          static_cast<char>(value >> 8), static_cast<char>(value)};
+}
+
+/// An images file of the IDX format that promises `count` images of 28 x 28 and holds `bytes` bytes
+/// of them.
+std::string idx_images(uint32_t count, size_t bytes) {
+  return big_endian(0x803) + big_endian(count) + big_endian(28) + big_endian(28) +
+         std::string(bytes, '\1');
+}
+std::string idx_labels(uint32_t count, size_t bytes) {
+  return big_endian(0x801) + big_endian(count) + std::string(bytes, '\1');
+}
+
+void write_mnist(const testing::TempDir& dir, const std::string& images,
+                 const std::string& labels) {
+  for (const std::string part : {"train", "t10k"}) {
+    testing::write_file(dir / (part + "-images-idx3-ubyte"), images);
+    testing::write_file(dir / (part + "-labels-idx1-ubyte"), labels);
+  }
+}
+
+const std::vector<std::string> kQuick = {"--epochs", "1", "--batch-size", "64", "--threads", "1"};
+
+std::vector<std::string> quick(std::vector<std::string> more) {
+  more.insert(more.begin(), kQuick.begin(), kQuick.end());
+  return more;
+}
+
+TEST_CASE("flags and sizes") {
+  refused({"--no-such-flag"}, "no-such-flag");
+  refused({"stray"}, "stray");
+  refused({"--model", "resnet9"}, "resnet9");
+  refused({"--dataset", "imagenet"}, "imagenet");
+  refused({"--ddp-mode", "fast"}, "fast");
+  refused({"--lr-scheduler", "poly"}, "poly");
+  for (const char* flag : {"--batch-size", "--eval-batch-size", "--epochs", "--grad-accum-steps",
+                           "--log-interval", "--nproc", "--lr-step-size"}) {
+    refused({flag, "0"}, flag);
+    refused({flag, "-3"}, flag);
+    refused({flag, "many"}, flag);
+    refused({flag, "99999999999999999999"}, flag);
+    refused({flag}, flag);
+  }
+  for (const char* flag : {"--lr", "--momentum", "--weight-decay", "--workers", "--threads",
+                           "--warmup-steps", "--bucket-cap-mb", "--checkpoint-every", "--seed"}) {
+    refused({flag, "-1"}, flag);
+    refused({flag, "nan"}, flag);
+  }
+  refused({"--label-smoothing", "1.5"}, "--label-smoothing");
+  refused({"--nesterov", "--momentum", "0"}, "--momentum");
+  refused({"--trace"}, "--output-dir");
+  refused({"--resume", "auto"}, "--output-dir");
+  refused({"--batch-size", "100000"}, "100000");
+  refused({"--batch-size", "1000", "--nproc", "2"}, "2000");
+  refused({"--config", "/no/such/file.toml"}, "file.toml");
+}
+
+TEST_CASE("data files: missing, cut short, too large, disagreeing") {
+  const testing::TempDir dir;
+  const auto arguments = [&] {
+    return quick({"--dataset", "mnist", "--data-dir", dir.path().string()});
+  };
+  refused({"--dataset", "mnist"}, "data-dir");
+  refused({"--dataset", "mnist", "--data-dir", "/no/such/dir"}, "/no/such/dir");
+  write_mnist(dir, idx_images(100, 99 * 784), idx_labels(100, 100));
+  refused(arguments(), "images-idx3");
+  write_mnist(dir, idx_images(0xffffffff, 784), idx_labels(100, 100));
+  refused(arguments(), "images-idx3");
+  write_mnist(dir, idx_images(100, 100 * 784 + 1), idx_labels(100, 100));
+  refused(arguments(), "images-idx3");
+  write_mnist(dir, idx_images(100, 100 * 784), idx_labels(99, 99));
+  refused(arguments(), "");
+  write_mnist(dir, "", "");
+  refused(arguments(), "");
+  write_mnist(dir, idx_images(100, 100 * 784), idx_labels(100, 100));
+  const auto run = run_trainer(arguments());  // the files themselves are right
+  CHECK_MESSAGE(run->exit_code() == 0, run->err());
+}
+
+TEST_CASE("output directories") {
+  const testing::TempDir dir;
+  testing::write_file(dir / "file", "x");
+  refused(quick({"--output-dir", dir.path().string()}), "not empty");
+  refused(quick({"--output-dir", dir.path().string(), "--nproc", "2"}), "not empty");
+  refused(quick({"--output-dir", dir / "file"}), "wanted a directory");
+  refused(quick({"--output-dir", dir / "file/run"}), "");
+  refused(quick({"--output-dir", "/proc/self/run"}), "/proc/self/run");
+  CHECK(testing::read_text(dir / "file") == "x");
+  CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
+}
+
+TEST_CASE("a full disk ends the run, and what was there stays whole") {
+  const testing::TempDir dir;
+  const auto first = run_trainer(quick({"--output-dir", dir / "run"}));
+  REQUIRE_MESSAGE(first->exit_code() == 0, first->err());
+  const std::string before = testing::read_text(dir / "run/last.safetensors");
+  // No file may grow past 100 kB: smaller than a checkpoint, larger than the other files.
+  const ProcessOptions full{.file_size_limit = 100'000};
+  const std::vector<std::string> more = {"--epochs",  "2",   "--batch-size", "64",
+                                         "--threads", "1",   "--output-dir", dir / "run",
+                                         "--resume",  "auto"};
+  refused(more, ".safetensors: cannot write", full);
+  CHECK(testing::read_text(dir / "run/last.safetensors") == before);
+  CHECK(!std::filesystem::exists(dir / "run/best.safetensors.tmp"));
+
+  std::vector<std::string> two = quick({"--nproc", "2", "--output-dir", dir / "two"});
+  const auto run = run_trainer(two, full);
+  CHECK(run->exit_code() == 1);
+  CHECK_MESSAGE(run->err().find(".safetensors: cannot write") != std::string::npos, run->err());
+  CHECK(!std::filesystem::exists(dir / "two/last.safetensors"));
+}
+
+TEST_CASE("checkpoints that do not fit") {
+  const testing::TempDir dir;
+  const auto first = run_trainer(quick({"--output-dir", dir / "run"}));
+  REQUIRE_MESSAGE(first->exit_code() == 0, first->err());
+  const std::vector<std::string> resume = {"--output-dir", dir / "run", "--resume", "auto"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), resume.begin(), resume.end());
+    return quick(std::move(more));
+  };
+  refused(with({"--model", "resnet20"}), "--model resnet8");
+  refused(with({"--seed", "9"}), "--seed 1");
+  refused(with({"--first-bucket-cap-mb", "0.01"}), "bucket plan");
+  refused({"--threads", "1", "--batch-size", "32", "--output-dir", dir / "run", "--resume", "auto"},
+          "--batch-size 64");
+  refused(quick({"--resume", dir / "none.safetensors"}), "none.safetensors");
+  std::filesystem::resize_file(dir / "run/last.safetensors", 5000);
+  refused(with({}), "last.safetensors");
+  testing::write_file(dir / "run/last.safetensors", "");
+  refused(with({}), "last.safetensors");
+}
+
+TEST_CASE("a wrong world") {
+  refused({}, "RANK", {.env = {{"WORLD_SIZE", "2"}}});
+  refused({}, "RANK",
+          {.env = {{"RANK", "2"},
+                   {"WORLD_SIZE", "2"},
+                   {"MASTER_ADDR", "127.0.0.1"},
+                   {"MASTER_PORT", "29871"}}});
+  refused({}, "RANK",
+          {.env = {{"RANK", "one"},
+                   {"WORLD_SIZE", "2"},
+                   {"MASTER_ADDR", "127.0.0.1"},
+                   {"MASTER_PORT", "29871"}}});
+  refused({}, "MASTER_PORT",
+          {.env = {{"RANK", "0"},
+                   {"WORLD_SIZE", "2"},
+                   {"MASTER_ADDR", "127.0.0.1"},
+                   {"MASTER_PORT", "99999"}}});
+}
+
+TEST_CASE("a port that is taken") {
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  REQUIRE(::bind(listener, reinterpret_cast<sockaddr*>(&address), length) == 0);
+  REQUIRE(::listen(listener, 1) == 0);
+  ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
+  const std::string port = std::to_string(ntohs(address.sin_port));
+  refused({}, port,
+          {.env = {{"RANK", "0"},
+                   {"WORLD_SIZE", "2"},
+                   {"MASTER_ADDR", "127.0.0.1"},
+                   {"MASTER_PORT", port},
+                   {"LOCKSTEP_TOKEN", "0123456789abcdef0123456789abcdef"}}});
+  ::close(listener);
+}
+
+TEST_CASE("two jobs at once: side by side, but not in one directory") {
+  const testing::TempDir dir;
+  const auto job = [&](const std::string& name) {
+    return start_trainer(
+        {"--threads", "1", "--nproc", "2", "--epochs", "3", "--output-dir", dir / name});
+  };
+  const auto a = job("a"), b = job("b");
+  REQUIRE(a->ends_within(testing::kDeadline));
+  REQUIRE(b->ends_within(testing::kDeadline));
+  CHECK_MESSAGE(a->exit_code() == 0, a->err());
+  CHECK_MESSAGE(b->exit_code() == 0, b->err());
+  const auto c = job("same"), d = job("same");
+  REQUIRE(c->ends_within(testing::kDeadline));
+  REQUIRE(d->ends_within(testing::kDeadline));
+  CHECK_MESSAGE((c->exit_code() == 0) != (d->exit_code() == 0), c->err() << d->err());
+  CHECK(std::max(c->exit_code(), d->exit_code()) <= 2);
+}
+
+}  // namespace
+}  // namespace lockstep

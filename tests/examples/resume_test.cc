@@ -1,0 +1,131 @@
+// Killed at any moment, a run goes on from its last checkpoint and ends as if nothing had happened.
+#include "lockstep/tests/examples/trainer_process.h"
+
+#include "lockstep/tests/support/temp_dir.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <random>
+#include <thread>
+
+namespace lockstep {
+namespace {
+
+using testing::Process;
+using testing::run_trainer;
+using testing::start_trainer;
+
+constexpr int kKilled = 128 + SIGKILL;
+
+std::vector<std::string> arguments(int ranks, const std::string& dir) {
+  return {"--nproc",
+          std::to_string(ranks),
+          "--threads",
+          "1",
+          "--model",
+          "resnet8",
+          "--batch-size",
+          ranks == 1 ? "128" : "64",
+          "--epochs",
+          "2",
+          "--warmup-steps",
+          "3",
+          "--seed",
+          "5",
+          "--checkpoint-every",
+          "2",
+          "--output-dir",
+          dir,
+          "--resume",
+          "auto"};
+}
+
+/// The step that the output says it went on from; 0 for a fresh start.
+int resumed_step(const std::string& out) {
+  const size_t at = out.find("resumed from ");
+  if (at == out.npos) return 0;
+  return std::atoi(out.c_str() + out.find("at step ", at) + 8);
+}
+
+struct Baseline {
+  testing::TempDir dir;
+  std::string last, best;
+  std::chrono::milliseconds duration{};
+};
+
+/// The uninterrupted run, trained once for each number of ranks.
+const Baseline& baseline(int ranks) {
+  static std::unique_ptr<Baseline> known[3];
+  std::unique_ptr<Baseline>& b = known[ranks];
+  if (b) return *b;
+  b = std::make_unique<Baseline>();
+  const auto begin = std::chrono::steady_clock::now();
+  const auto run = run_trainer(arguments(ranks, b->dir / "run"));
+  b->duration = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - begin);
+  REQUIRE_MESSAGE(run->exit_code() == 0, run->err());
+  b->last = testing::read_text(b->dir / "run/last.safetensors");
+  b->best = testing::read_text(b->dir / "run/best.safetensors");
+  REQUIRE(!b->last.empty());
+  return *b;
+}
+
+/// Goes on with the run in `dir` to its end and compares.
+void finish(int ranks, const std::string& dir, bool must_resume) {
+  const auto run = run_trainer(arguments(ranks, dir));
+  REQUIRE_MESSAGE(run->exit_code() == 0, run->err());
+  if (must_resume) CHECK_MESSAGE(resumed_step(run->out()) > 0, run->out());
+  CHECK(testing::read_text(dir + "/last.safetensors") == baseline(ranks).last);
+  CHECK(testing::read_text(dir + "/best.safetensors") == baseline(ranks).best);
+}
+
+TEST_CASE("killed at failpoints around write, fsync and rename") {
+  for (const int ranks : {1, 2}) {
+    for (const char* point : {"atomic_file.after_write@150", "atomic_file.before_fsync@5",
+                              "atomic_file.before_rename@5", "atomic_file.after_rename@5",
+                              "atomic_file.before_rename@8", "atomic_file.after_rename@8"}) {
+      CAPTURE(ranks);
+      CAPTURE(point);
+      const testing::TempDir dir;
+      const auto run =
+          run_trainer(arguments(ranks, dir / "run"), {.env = {{"LOCKSTEP_FAILPOINT", point}}});
+      REQUIRE_MESSAGE(run->exit_code() == kKilled, run->out() << run->err());
+      finish(ranks, dir / "run", /*must_resume=*/true);
+    }
+  }
+}
+
+TEST_CASE("killed at random moments, again and again") {
+  const unsigned seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  for (const int ranks : {1, 2}) {
+    CAPTURE(ranks);
+    const auto duration = static_cast<double>(baseline(ranks).duration.count());
+    const testing::TempDir dir;
+    const std::string run_dir = dir / "run";
+    for (int kills = 0; kills < 5;) {
+      const auto run = start_trainer(arguments(ranks, run_dir));
+      const double delay = std::uniform_real_distribution<>(0.05, 0.8)(random) * duration;
+      if (run->ends_within(std::chrono::milliseconds(static_cast<int>(delay)))) {
+        REQUIRE_MESSAGE(run->exit_code() == 0, run->err());
+        std::filesystem::remove_all(run_dir);  // finished before its time: once more from the start
+        continue;
+      }
+      // The launcher or one of the ranks; whichever it is, all end.
+      std::vector<pid_t> victims = run->children();
+      if (ranks == 1) victims.clear();
+      victims.push_back(run->pid());
+      ::kill(victims[random() % victims.size()], SIGKILL);
+      REQUIRE(run->ends_within(testing::kDeadline));
+      CHECK_MESSAGE(run->exit_code() == kKilled, run->out() << run->err());
+      ++kills;
+    }
+    finish(ranks, run_dir, std::filesystem::exists(run_dir + "/last.safetensors"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,242 @@
+// The loop with ranks as threads: a crash is an exception thrown out of a batch.
+#include "lockstep/train/trainer.h"
+
+#include "lockstep/autograd/ops/activation.h"
+#include "lockstep/autograd/ops/loss.h"
+#include "lockstep/autograd/ops/pool.h"
+#include "lockstep/base/error.h"
+#include "lockstep/data/datasets.h"
+#include "lockstep/distributed/comm/thread_group.h"
+#include "lockstep/nn/nn.h"
+#include "lockstep/optim/sgd.h"
+#include "lockstep/tensor/ops/copy.h"
+#include "lockstep/tests/support/temp_dir.h"
+
+#include <doctest/doctest.h>
+#include <omp.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+namespace lockstep {
+namespace {
+
+struct Net : Module {
+  Generator init{1};
+  BatchNorm2d norm{{.channels = 1}};
+  Conv2d conv{{.in_channels = 1, .out_channels = 16, .kernel = 5}, init};
+  Linear fc{{.in_features = 16, .out_features = 10}, init};
+  Net() {
+    register_module("norm", norm);
+    register_module("conv", conv);
+    register_module("fc", fc);
+  }
+  Variable forward(const Variable& x) {
+    return fc.forward(global_avg_pool2d(relu(conv.forward(norm.forward(x)))));
+  }
+};
+
+struct Setup {
+  int ranks = 2;
+  int64_t batch_size = 32;
+  int64_t epochs = 3;
+  int64_t accumulate = 1;
+  int64_t checkpoint_every = 4;
+  double lr = 0.02;
+  std::string dir;
+  int64_t crash_at_batch = -1;  // rank 0 throws in its n-th batch
+  bool resume = false;
+};
+
+struct Crash : Error {
+  using Error::Error;
+};
+
+struct Outcome {
+  TrainResult result;
+  int64_t resumed_step = 0;
+  int64_t steps_per_epoch = 0;
+};
+
+/// Images with noise from the rank's own generator, so that a resumed run needs its position too.
+Tensor with_noise(const Tensor& images, Generator& rng) {
+  Tensor noisy = ops::clone(images);
+  float* x = noisy.mutable_data<float>();
+  const PhiloxRange range = rng.take(noisy.numel());
+  for (int64_t i = 0; i < noisy.numel(); ++i) x[i] += range.uniform(i);
+  return noisy;
+}
+
+Outcome train_rank(const Setup& setup, ProcessGroup& group) {
+  omp_set_num_threads(1);  // the ranks are enough threads
+  const auto loader = [&](Split split, int64_t batch, LastBatch last) {
+    const auto data = digits(split);
+    return std::make_unique<DataLoader>(data,
+                                        DistributedSampler({.size = data->size(),
+                                                            .batch_size = batch,
+                                                            .rank = group.rank(),
+                                                            .world_size = group.size(),
+                                                            .seed = 3,
+                                                            .shuffle = split == Split::kTrain,
+                                                            .last_batch = last}),
+                                        LoaderOptions{.workers = 1});
+  };
+  const auto train_data = loader(Split::kTrain, setup.batch_size, LastBatch::kDrop);
+  const auto test_data = loader(Split::kTest, 77, LastBatch::kKeep);
+  std::unique_ptr<RunDir> run_dir;
+  if (group.rank() == 0) {
+    run_dir = std::make_unique<RunDir>(RunDirOptions{.path = setup.dir, .resume = setup.resume});
+  }
+  Net net;
+  Timeline timeline;
+  DataParallel ddp(net, group, {.timeline = &timeline});
+  Sgd optimizer(net.named_parameters(), {.lr = setup.lr, .momentum = 0.9});
+  Generator rng(100 + static_cast<uint64_t>(group.rank()));
+  int64_t batches = 0;
+  const auto result_of = [&](const Tensor& images, const Tensor& targets) {
+    const Variable logits = net.forward(Variable(images));
+    return BatchResult{cross_entropy(logits, targets), count_correct(logits.data(), targets),
+                       targets.dim(0)};
+  };
+  Trainer trainer(
+      {.model = net,
+       .ddp = ddp,
+       .group = group,
+       .optimizer = optimizer,
+       .schedule = warmup_schedule(40),
+       .train_data = *train_data,
+       .test_data = *test_data,
+       .train_batch =
+           [&](const Batch& batch) {
+             if (group.rank() == 0 && batches++ == setup.crash_at_batch) throw Crash("crash");
+             return result_of(with_noise(batch.inputs, rng), batch.targets);
+           },
+       .test_batch = [&](const Batch& batch) { return result_of(batch.inputs, batch.targets); },
+       .rng = rng,
+       .timeline = timeline,
+       .run_dir = run_dir.get()},
+      {.epochs = setup.epochs,
+       .grad_accum_steps = setup.accumulate,
+       .log_interval = 3,
+       .checkpoint_every = setup.checkpoint_every,
+       .traits = {{"--batch-size", str(setup.batch_size)}}});
+  if (setup.resume) trainer.resume(setup.dir + "/last.safetensors");
+  Outcome outcome;
+  outcome.resumed_step = trainer.position().step;
+  outcome.steps_per_epoch = trainer.steps_per_epoch();
+  outcome.result = trainer.run();
+  return outcome;
+}
+
+/// Rank 0's outcome.
+Outcome train(const Setup& setup) {
+  Outcome outcome;
+  spawn(setup.ranks, [&](ProcessGroup& group) {
+    const Outcome mine = train_rank(setup, group);
+    if (group.rank() == 0) outcome = mine;
+  });
+  return outcome;
+}
+
+TEST_CASE("a run that crashes and resumes ends with the same bytes as one that does not") {
+  for (const int ranks : {1, 2, 3}) {
+    for (const int64_t accumulate : {int64_t{1}, int64_t{4}}) {
+      CAPTURE(ranks);
+      CAPTURE(accumulate);
+      const testing::TempDir dir;
+      Setup setup{.ranks = ranks,
+                  .accumulate = accumulate,
+                  .checkpoint_every = accumulate == 1 ? 4 : 1,
+                  .dir = dir / "whole"};
+      const Outcome whole = train(setup);
+      CHECK(whole.result.position.step == 3 * whole.steps_per_epoch);
+      const auto epoch_batches = 1500 / (32 * ranks);
+      int64_t last_resumed = -1;
+      for (const int64_t crash : {int64_t{epoch_batches / 2}, int64_t{2 * epoch_batches - 9}}) {
+        setup.dir = dir / str("crash", crash);
+        setup.crash_at_batch = crash;
+        CHECK_THROWS_AS(train(setup), Error);
+        setup.crash_at_batch = -1;
+        setup.resume = true;
+        const Outcome resumed = train(setup);
+        setup.resume = false;
+        CHECK(resumed.resumed_step > last_resumed);
+        last_resumed = resumed.resumed_step;
+        for (const char* file : {"/last.safetensors", "/best.safetensors"}) {
+          CHECK(testing::read_text(setup.dir + file) == testing::read_text((dir / "whole") + file));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the metrics of a resumed run hold each interval and each epoch once") {
+  const testing::TempDir dir;
+  Setup setup{.dir = dir / "run", .crash_at_batch = 33};
+  CHECK_THROWS_AS(train(setup), Error);
+  setup.crash_at_batch = -1;
+  setup.resume = true;
+  const Outcome outcome = train(setup);
+  std::multiset<int64_t> steps, epochs;
+  std::ifstream in(setup.dir + "/metrics.jsonl");
+  for (std::string line; std::getline(in, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["kind"] == "epoch") {
+      epochs.insert(json["epoch"].get<int64_t>());
+      CHECK(json["test_samples"] == digits(Split::kTest)->size());
+    } else {
+      steps.insert(json["step"].get<int64_t>());
+      CHECK(json["loss"].get<double>() > 0);
+    }
+  }
+  CHECK(epochs == std::multiset<int64_t>{0, 1, 2});
+  std::multiset<int64_t> wanted;
+  for (int64_t step = 1; step <= outcome.result.position.step; ++step) {
+    if (step % 3 == 0 || step % outcome.steps_per_epoch == 0) wanted.insert(step);
+  }
+  CHECK(steps == wanted);
+}
+
+TEST_CASE("a finished run has nothing left to do and still tells its accuracy") {
+  const testing::TempDir dir;
+  Setup setup{.epochs = 1, .dir = dir / "run"};
+  const Outcome first = train(setup);
+  setup.resume = true;
+  const Outcome again = train(setup);
+  CHECK(again.resumed_step == first.result.position.step);
+  CHECK(again.result.position == first.result.position);
+  CHECK(again.result.test_accuracy == first.result.test_accuracy);
+}
+
+TEST_CASE("another kind of run, another world size, and a short file are refused on every rank") {
+  const testing::TempDir dir;
+  Setup setup{.epochs = 1, .dir = dir / "run"};
+  train(setup);
+  setup.resume = true;
+  setup.batch_size = 16;
+  CHECK_THROWS_AS(train(setup), ArgumentError);
+  setup.batch_size = 32;
+  setup.ranks = 3;
+  CHECK_THROWS_AS(train(setup), ArgumentError);
+  setup.ranks = 2;
+  std::filesystem::resize_file(setup.dir + "/last.safetensors", 1000);
+  CHECK_THROWS_AS(train(setup), IoError);
+  std::filesystem::remove(setup.dir + "/last.safetensors");
+  CHECK_THROWS_AS(train(setup), Error);
+}
+
+TEST_CASE("a loss that is no longer a number ends the run") {
+  const testing::TempDir dir;
+  try {
+    train({.lr = 1e30, .dir = dir / "run"});
+    FAIL("went on");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("diverged") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,111 @@
+// Trainer: the loop that the example trainers share. It drives epochs of optimizer steps with
+// gradient accumulation, evaluates after each, tells how it goes, and writes checkpoints from which
+// it goes on bit for bit.
+#pragma once
+
+#include "lockstep/base/timeline.h"
+#include "lockstep/data/loader.h"
+#include "lockstep/distributed/data_parallel.h"
+#include "lockstep/optim/optimizer.h"
+#include "lockstep/optim/schedule.h"
+#include "lockstep/tensor/random.h"
+#include "lockstep/train/checkpoint.h"
+#include "lockstep/train/meter.h"
+#include "lockstep/train/metrics_log.h"
+#include "lockstep/train/progress.h"
+#include "lockstep/train/run_dir.h"
+#include "lockstep/train/step_times.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// What the trainer needs to know of one batch.
+struct BatchResult {
+  Variable loss;  // one element: the mean over the samples
+  int64_t correct = 0;
+  int64_t samples = 0;
+};
+using BatchFn = std::function<BatchResult(const Batch&)>;
+
+/// The parts of a run; all outlive the trainer. Loaders yield equally many batches on every rank.
+struct TrainerParts {
+  Module& model;
+  DataParallel& ddp;
+  ProcessGroup& group;
+  Optimizer& optimizer;
+  Schedule schedule;  // factor on the learning rate by optimizer step
+  DataLoader& train_data;
+  DataLoader& test_data;  // each sample once over all ranks
+  BatchFn train_batch;
+  BatchFn test_batch;  // called with the model in evaluation and without recording
+  Generator& rng;      // this rank's stream, if anything draws from one
+  Timeline& timeline;
+  RunDir* run_dir = nullptr;     // rank 0's; null: nothing is written
+  std::FILE* console = nullptr;  // null: silent
+};
+
+struct TrainerOptions {
+  int64_t epochs = 1;
+  int64_t grad_accum_steps = 1;
+  int64_t log_interval = 10;     // optimizer steps between two progress lines
+  int64_t checkpoint_every = 0;  // optimizer steps; 0: after each epoch only
+  std::vector<RunTrait> traits;  // what a checkpoint must have in common with this run
+};
+
+struct TrainResult {
+  double test_loss = 0;
+  double test_accuracy = 0;  // of the last epoch, as a fraction
+  double best_accuracy = 0;
+  Position position;
+};
+
+class Trainer {
+ public:
+  Trainer(TrainerParts parts, TrainerOptions options);
+
+  /// Optimizer steps of one epoch and of the whole run. A short last group of micro-batches is a
+  /// step of its own.
+  int64_t steps_per_epoch() const;
+
+  /// Collective. Goes on from the checkpoint at `path`, which rank 0 reads for all. Throws on every
+  /// rank when it cannot be read or belongs to another kind of run.
+  void resume(const std::string& path);
+  const Position& position() const { return position_; }
+
+  /// Collective. Trains to the end of the last epoch. Throws Error when the loss is no longer a
+  /// number, CommError when a peer is lost, IoError when a file cannot be written.
+  TrainResult run();
+
+  const StepTimes& step_times() const { return times_; }
+
+ private:
+  void train_epoch();
+  bool train_step();  // false: the epoch had no batch left
+  void backward(const Variable& loss, bool synchronize);
+  Meter::Result evaluate();
+  void end_epoch(TrainResult& result);
+  void log_interval();
+  /// Collective. To `last.safetensors`, and to `best.safetensors` first when `best`.
+  void save(bool best);
+  int64_t total_steps() const { return steps_per_epoch() * options_.epochs; }
+
+  TrainerParts parts_;
+  TrainerOptions options_;
+  Position position_;
+  double best_accuracy_ = -1;
+  Meter meter_;
+  StepTimes times_;
+  Progress progress_;
+  std::optional<MetricsLog> metrics_;
+  int64_t interval_begin_ns_ = 0;
+  int64_t interval_steps_ = 0;
+  int64_t interval_samples_ = 0;  // of this rank
+};
+
+}  // namespace lockstep

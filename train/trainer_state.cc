@@ -1,0 +1,80 @@
+// Trainer: from and to checkpoints.
+#include "lockstep/base/error.h"
+#include "lockstep/io/file.h"
+#include "lockstep/train/rank_zero.h"
+#include "lockstep/train/trainer.h"
+
+#include <bit>
+#include <cstring>
+#include <limits>
+
+namespace lockstep {
+namespace {
+
+/// All ranks' values, [world size, count] on every rank.
+template <class T>
+Tensor gather(ProcessGroup& group, const std::vector<T>& mine) {
+  const auto count = static_cast<int64_t>(mine.size());
+  Tensor all = Tensor::empty(Shape{group.size(), count}, dtype_of<T>);
+  group.all_gather(all, Tensor::from(mine, Shape{count}))->wait();
+  return all;
+}
+
+/// The same bits as another integer type.
+template <class To, class From>
+To bits(From value) {
+  return std::bit_cast<To>(value);
+}
+
+}  // namespace
+
+void Trainer::save(bool best) {
+  ProcessGroup& group = parts_.group;
+  Checkpoint checkpoint;
+  checkpoint.position = position_;
+  checkpoint.best_accuracy = best_accuracy_;
+  checkpoint.traits = options_.traits;
+  const Generator::State rng = parts_.rng.state();
+  checkpoint.rng = gather<int64_t>(group, {bits<int64_t>(rng.seed), bits<int64_t>(rng.next_block)});
+  const auto& sums = meter_.sums();
+  checkpoint.meter = gather<double>(group, {sums.begin(), sums.end()});
+  if (parts_.run_dir == nullptr) return;
+  checkpoint.model = parts_.model.state_dict();
+  checkpoint.optimizer = parts_.optimizer.state();
+  // The best first: killed between the two, the run resumes from the older `last`, finds the same
+  // best again, and writes it again. The other way round it would be lost.
+  if (best) write_checkpoint(parts_.run_dir->best_checkpoint(), checkpoint);
+  write_checkpoint(parts_.run_dir->last_checkpoint(), checkpoint);
+}
+
+void Trainer::resume(const std::string& path) {
+  ProcessGroup& group = parts_.group;
+  // One rank reads, so the file need not be on every machine.
+  const std::vector<std::byte> bytes = broadcast_from_rank_zero(group, "resume", [&] {
+    const std::vector<uint8_t> contents = read_file(path, std::numeric_limits<uint64_t>::max());
+    std::vector<std::byte> copy(contents.size());
+    if (!contents.empty()) std::memcpy(copy.data(), contents.data(), contents.size());
+    return copy;
+  });
+  const Checkpoint checkpoint = parse_checkpoint(bytes, path);
+  check_traits(path, checkpoint.traits, options_.traits);
+  if (checkpoint.rng.dim(0) != group.size() || checkpoint.meter.dim(0) != group.size()) {
+    throw ArgumentError(str("resume ", path, ": wanted ", checkpoint.rng.dim(0),
+                            " ranks as in the checkpoint, got ", group.size()));
+  }
+  const Position& at = checkpoint.position;
+  if (at.step < 0 || at.epoch < 0 || at.batch < 0 || at.batch > parts_.train_data.batches()) {
+    throw IoError(str(path, ": malformed position: step ", at.step, ", epoch ", at.epoch,
+                      ", batch ", at.batch, " of ", parts_.train_data.batches()));
+  }
+  parts_.model.load_state_dict(checkpoint.model);
+  parts_.optimizer.load_state(checkpoint.optimizer);
+  const int64_t* rng = checkpoint.rng.data<int64_t>() + 2 * group.rank();
+  parts_.rng.set_state({bits<uint64_t>(rng[0]), bits<uint64_t>(rng[1])});
+  const double* sums = checkpoint.meter.data<double>() + 3 * group.rank();
+  meter_.set_sums({sums[0], sums[1], sums[2]});
+  best_accuracy_ = checkpoint.best_accuracy;
+  position_ = at;
+}
+
+}  // namespace lockstep
