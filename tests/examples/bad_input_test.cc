@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -186,23 +187,52 @@ TEST_CASE("a wrong world") {
                    {"MASTER_PORT", "99999"}}});
 }
 
+/// A loopback socket on a port that was free.
+struct Listener {
+  int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  std::string port;
+
+  Listener() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    REQUIRE(::bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0);
+    REQUIRE(::listen(fd, 1) == 0);
+    ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+    port = std::to_string(ntohs(address.sin_port));
+  }
+  ~Listener() { ::close(fd); }
+};
+
+ProcessOptions rank_of_two(const char* rank, const std::string& port) {
+  return {.env = {{"RANK", rank},
+                  {"WORLD_SIZE", "2"},
+                  {"MASTER_ADDR", "127.0.0.1"},
+                  {"MASTER_PORT", port},
+                  {"LOCKSTEP_TOKEN", "0123456789abcdef0123456789abcdef"}}};
+}
+
 TEST_CASE("a port that is taken") {
-  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  REQUIRE(::bind(listener, reinterpret_cast<sockaddr*>(&address), length) == 0);
-  REQUIRE(::listen(listener, 1) == 0);
-  ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
-  const std::string port = std::to_string(ntohs(address.sin_port));
-  refused({}, port,
-          {.env = {{"RANK", "0"},
-                   {"WORLD_SIZE", "2"},
-                   {"MASTER_ADDR", "127.0.0.1"},
-                   {"MASTER_PORT", port},
-                   {"LOCKSTEP_TOKEN", "0123456789abcdef0123456789abcdef"}}});
-  ::close(listener);
+  const Listener listener;
+  refused({}, listener.port, rank_of_two("0", listener.port));
+}
+
+TEST_CASE("a rank whose peer is killed says so and returns 1") {
+  const std::string port = Listener().port;
+  const std::vector<std::string> arguments = {"--epochs", "100000",         "--threads",
+                                              "1",        "--log-interval", "1"};
+  const auto zero = start_trainer(arguments, rank_of_two("0", port));
+  const auto one = start_trainer(arguments, rank_of_two("1", port));
+  for (int i = 0; i < 2000 && zero->out().find("step 3/") == std::string::npos; ++i) {
+    REQUIRE_MESSAGE(!zero->ends_within(std::chrono::milliseconds(20)), zero->err());
+  }
+  ::kill(one->pid(), SIGKILL);
+  REQUIRE(zero->ends_within(std::chrono::milliseconds(60'000)));
+  CHECK(zero->exit_code() == 1);
+  const std::string err = zero->err();
+  CHECK_MESSAGE(err.starts_with("train_resnet: "), err);
+  CHECK_MESSAGE(std::count(err.begin(), err.end(), '\n') == 1, err);
 }
 
 TEST_CASE("two jobs at once: side by side, but not in one directory") {

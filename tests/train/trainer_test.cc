@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -29,13 +30,15 @@ struct Net : Module {
   BatchNorm2d norm{{.channels = 1}};
   Conv2d conv{{.in_channels = 1, .out_channels = 16, .kernel = 5}, init};
   Linear fc{{.in_features = 16, .out_features = 10}, init};
-  Net() {
-    register_module("norm", norm);
+  bool with_norm;
+
+  explicit Net(bool with_norm) : with_norm(with_norm) {
+    if (with_norm) register_module("norm", norm);
     register_module("conv", conv);
     register_module("fc", fc);
   }
   Variable forward(const Variable& x) {
-    return fc.forward(global_avg_pool2d(relu(conv.forward(norm.forward(x)))));
+    return fc.forward(global_avg_pool2d(relu(conv.forward(with_norm ? norm.forward(x) : x))));
   }
 };
 
@@ -49,6 +52,7 @@ struct Setup {
   std::string dir;
   int64_t crash_at_batch = -1;  // rank 0 throws in its n-th batch
   bool resume = false;
+  bool plain = false;  // no noise and no batch statistics: every split of a batch is the same
 };
 
 struct Crash : Error {
@@ -68,6 +72,17 @@ Tensor with_noise(const Tensor& images, Generator& rng) {
   const PhiloxRange range = rng.take(noisy.numel());
   for (int64_t i = 0; i < noisy.numel(); ++i) x[i] += range.uniform(i);
   return noisy;
+}
+
+void require_equal_replicas(const Net& net, ProcessGroup& group) {
+  const Tensor mine = net.fc.weight.data();
+  Tensor all = Tensor::empty(Shape{group.size() * mine.numel()}, mine.dtype());
+  group.all_gather(all, mine.reshape({-1}))->wait();
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const auto offset = static_cast<size_t>(rank) * mine.nbytes();
+    check(std::memcmp(all.raw() + offset, mine.raw(), mine.nbytes()) == 0, "rank ", group.rank(),
+          " and rank ", rank, " hold other weights");
+  }
 }
 
 Outcome train_rank(const Setup& setup, ProcessGroup& group) {
@@ -90,7 +105,7 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
   if (group.rank() == 0) {
     run_dir = std::make_unique<RunDir>(RunDirOptions{.path = setup.dir, .resume = setup.resume});
   }
-  Net net;
+  Net net(!setup.plain);
   Timeline timeline;
   DataParallel ddp(net, group, {.timeline = &timeline});
   Sgd optimizer(net.named_parameters(), {.lr = setup.lr, .momentum = 0.9});
@@ -112,7 +127,8 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
        .train_batch =
            [&](const Batch& batch) {
              if (group.rank() == 0 && batches++ == setup.crash_at_batch) throw Crash("crash");
-             return result_of(with_noise(batch.inputs, rng), batch.targets);
+             return result_of(setup.plain ? batch.inputs : with_noise(batch.inputs, rng),
+                              batch.targets);
            },
        .test_batch = [&](const Batch& batch) { return result_of(batch.inputs, batch.targets); },
        .rng = rng,
@@ -128,6 +144,7 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
   outcome.resumed_step = trainer.position().step;
   outcome.steps_per_epoch = trainer.steps_per_epoch();
   outcome.result = trainer.run();
+  require_equal_replicas(net, group);
   return outcome;
 }
 
@@ -139,6 +156,17 @@ Outcome train(const Setup& setup) {
     if (group.rank() == 0) outcome = mine;
   });
   return outcome;
+}
+
+/// The training losses that metrics.jsonl holds.
+std::vector<double> losses(const std::string& dir) {
+  std::vector<double> values;
+  std::ifstream in(dir + "/metrics.jsonl");
+  for (std::string line; std::getline(in, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["kind"] == "train") values.push_back(json["loss"]);
+  }
+  return values;
 }
 
 TEST_CASE("a run that crashes and resumes ends with the same bytes as one that does not") {
@@ -168,6 +196,7 @@ TEST_CASE("a run that crashes and resumes ends with the same bytes as one that d
         for (const char* file : {"/last.safetensors", "/best.safetensors"}) {
           CHECK(testing::read_text(setup.dir + file) == testing::read_text((dir / "whole") + file));
         }
+        CHECK(losses(setup.dir) == losses(dir / "whole"));
       }
     }
   }
@@ -198,6 +227,29 @@ TEST_CASE("the metrics of a resumed run hold each interval and each epoch once")
     if (step % 3 == 0 || step % outcome.steps_per_epoch == 0) wanted.insert(step);
   }
   CHECK(steps == wanted);
+}
+
+TEST_CASE("accumulation over 4 micro-batches equals one batch of their size") {
+  const testing::TempDir dir;
+  // 1438 samples make 44 small global batches or 11 large ones: no group is short.
+  const Setup large{.batch_size = 64, .epochs = 4, .lr = 0.2, .dir = dir / "large", .plain = true};
+  Setup small = large;
+  small.batch_size = 16;
+  small.accumulate = 4;
+  small.dir = dir / "small";
+  const Outcome a = train(large), b = train(small);
+  CHECK(a.result.position.step == b.result.position.step);
+  // The sums are the same in another order.
+  CHECK(b.result.test_loss == doctest::Approx(a.result.test_loss).epsilon(1e-4));
+  CHECK(a.result.test_loss < 2.2);  // and something was learned
+}
+
+TEST_CASE("a short last group is a step of its own, and synchronises") {
+  const testing::TempDir dir;
+  const Outcome outcome =
+      train({.batch_size = 64, .epochs = 2, .accumulate = 4, .dir = dir / "run", .plain = true});
+  CHECK(outcome.steps_per_epoch == 3);  // 11 batches
+  CHECK(outcome.result.position.step == 6);
 }
 
 TEST_CASE("a finished run has nothing left to do and still tells its accuracy") {
