@@ -1,68 +1,70 @@
 #include "lockstep/tensor/allocator.h"
 
+#include "lockstep/tensor/caching_allocator.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <map>
-#include <mutex>
 #include <new>
-#include <vector>
 
 namespace lockstep {
 namespace {
 
 constexpr size_t kAlignment = 256;
 
-class CachingCpuAllocator final : public Allocator {
- public:
-  void* allocate(size_t bytes) override {
-    const size_t rounded = size_class(bytes);
-    std::lock_guard lock(mutex_);
-    void* memory = nullptr;
-    if (auto& blocks = free_[rounded]; !blocks.empty()) {
-      memory = blocks.back();
-      blocks.pop_back();
-      ++stats_.hits;
-      stats_.bytes_cached -= rounded;
-    } else {
-      memory = std::aligned_alloc(kAlignment, rounded);
-      if (memory == nullptr) throw std::bad_alloc();
-      ++stats_.misses;
-    }
-    stats_.bytes_in_use += rounded;
-    stats_.peak_bytes_in_use = std::max(stats_.peak_bytes_in_use, stats_.bytes_in_use);
-    return memory;
-  }
-
-  void deallocate(void* memory, size_t bytes) noexcept override {
-    const size_t rounded = size_class(bytes);
-    std::lock_guard lock(mutex_);
-    stats_.bytes_in_use -= rounded;
-    stats_.bytes_cached += rounded;
-    free_[rounded].push_back(memory);
-  }
-
-  AllocatorStats stats() const override {
-    std::lock_guard lock(mutex_);
-    return stats_;
-  }
-
-  void release_cached() override {
-    std::lock_guard lock(mutex_);
-    for (auto& [size, blocks] : free_) {
-      for (void* memory : blocks) std::free(memory);
-      blocks.clear();
-    }
-    stats_.bytes_cached = 0;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::map<size_t, std::vector<void*>> free_;
-  AllocatorStats stats_;
-};
+void* get_from_host(size_t bytes) { return std::aligned_alloc(kAlignment, bytes); }
+void give_to_host(void* memory) { std::free(memory); }
 
 }  // namespace
+
+void* CachingAllocator::allocate(size_t bytes) {
+  const size_t rounded = size_class(bytes);
+  std::lock_guard lock(mutex_);
+  void* memory = nullptr;
+  if (auto& blocks = free_[rounded]; !blocks.empty()) {
+    memory = blocks.back();
+    blocks.pop_back();
+    ++stats_.hits;
+    stats_.bytes_cached -= rounded;
+  } else {
+    memory = get_(rounded);
+    if (memory == nullptr && stats_.bytes_cached > 0) {
+      release_locked();  // blocks of other sizes may make room
+      memory = get_(rounded);
+    }
+    if (memory == nullptr) throw std::bad_alloc();
+    ++stats_.misses;
+  }
+  stats_.bytes_in_use += rounded;
+  stats_.peak_bytes_in_use = std::max(stats_.peak_bytes_in_use, stats_.bytes_in_use);
+  return memory;
+}
+
+void CachingAllocator::deallocate(void* memory, size_t bytes) noexcept {
+  const size_t rounded = size_class(bytes);
+  std::lock_guard lock(mutex_);
+  stats_.bytes_in_use -= rounded;
+  stats_.bytes_cached += rounded;
+  free_[rounded].push_back(memory);
+}
+
+AllocatorStats CachingAllocator::stats() const {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void CachingAllocator::release_cached() {
+  std::lock_guard lock(mutex_);
+  release_locked();
+}
+
+void CachingAllocator::release_locked() {
+  for (auto& [size, blocks] : free_) {
+    for (void* memory : blocks) put_(memory);
+    blocks.clear();
+  }
+  stats_.bytes_cached = 0;
+}
 
 size_t size_class(size_t bytes) {
   if (bytes <= kAlignment) return kAlignment;
@@ -73,7 +75,7 @@ size_t size_class(size_t bytes) {
 
 Allocator& cpu_allocator() {
   // Never destroyed: tensors with static lifetime may outlive any order of destruction.
-  static auto* allocator = new CachingCpuAllocator;
+  static auto* allocator = new CachingAllocator(get_from_host, give_to_host);
   return *allocator;
 }
 

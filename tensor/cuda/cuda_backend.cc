@@ -1,0 +1,26 @@
+#include "lockstep/base/error.h"
+#include "lockstep/tensor/cuda/memory.h"
+#include "lockstep/tensor/cuda/runtime.h"
+#include "lockstep/tensor/cuda/stream.h"
+#include "lockstep/tensor/cuda/make_backend.h"
+
+namespace lockstep::cuda {
+namespace {
+
+CudaSlot probe() {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status != cudaSuccess || devices == 0) {
+    return {.missing =
+                str("this program has CUDA, but this machine has no usable NVIDIA driver or GPU: ",
+                    cudaGetErrorString(status))};
+  }
+  static const Backend backend = make_backend("cuda", cuda_memory(), cuda_streams());
+  return {
+      .backend = &backend, .memory = &backend.memory, .streams = &backend.streams, .missing = ""};
+}
+
+[[maybe_unused]] const bool kRegistered = (set_cuda_probe(probe), true);
+
+}  // namespace
+}  // namespace lockstep::cuda

@@ -1,0 +1,105 @@
+#include "lockstep/tensor/cuda/tables.h"
+
+#include "lockstep/tensor/cuda/make_backend.h"
+#include "lockstep/tensor/cuda/missing.h"
+#include "lockstep/tensor/ops/conv.h"
+#include "lockstep/tensor/ops/dropout.h"
+#include "lockstep/tensor/ops/elementwise.h"
+#include "lockstep/tensor/ops/layout.h"
+#include "lockstep/tensor/ops/loss.h"
+#include "lockstep/tensor/ops/metrics.h"
+#include "lockstep/tensor/ops/pool.h"
+#include "lockstep/tensor/ops/random.h"
+#include "lockstep/tensor/ops/reduce.h"
+#include "lockstep/tensor/ops/softmax.h"
+
+namespace lockstep::LOCKSTEP_GPU {
+namespace {
+
+// Families that have no CUDA kernel yet. One that gets its first moves to a file of its own.
+
+const ConvKernels kConv{
+    .forward = missing_kernel<"conv2d">,
+    .backward_data = missing_kernel<"conv2d_backward_data">,
+    .backward_weight = missing_kernel<"conv2d_backward_weight">,
+    .backward_bias = missing_kernel<"conv2d_backward_bias">,
+};
+
+const DropoutKernels kDropout{
+    .apply = missing_kernel<"dropout">,
+};
+
+const ElementwiseKernels kElementwise{
+    .binary = missing_kernel<"add, sub, mul, div">,
+    .affine = missing_kernel<"affine">,
+    .mul_backward = missing_kernel<"mul_backward">,
+    .div_backward_a = missing_kernel<"div_backward">,
+    .div_backward_b = missing_kernel<"div_backward">,
+};
+
+const LayoutKernels kLayout{
+    .copy_block = missing_kernel<"slice, concat">,
+    .permute = missing_kernel<"permute">,
+};
+
+const LossKernels kLoss{
+    .cross_entropy = missing_kernel<"cross_entropy">,
+    .cross_entropy_backward = missing_kernel<"cross_entropy_backward">,
+};
+
+const MetricsKernels kMetrics{
+    .count_correct = missing_kernel<"count_correct">,
+};
+
+const PoolKernels kPool{
+    .max_forward = missing_kernel<"max_pool2d">,
+    .max_backward = missing_kernel<"max_pool2d_backward">,
+    .avg_forward = missing_kernel<"avg_pool2d">,
+    .avg_backward = missing_kernel<"avg_pool2d_backward">,
+};
+
+const RandomKernels kRandom{
+    .uniform = missing_kernel<"uniform">,
+    .normal = missing_kernel<"normal">,
+};
+
+const ReduceKernels kReduce{
+    .sum_to = missing_kernel<"sum">,
+    .broadcast_to = missing_kernel<"broadcast_to">,
+    .max = missing_kernel<"max">,
+    .max_backward = missing_kernel<"max_backward">,
+};
+
+const SoftmaxKernels kSoftmax{
+    .softmax = missing_kernel<"softmax">,
+    .log_softmax = missing_kernel<"log_softmax">,
+    .softmax_backward = missing_kernel<"softmax_backward">,
+    .log_softmax_backward = missing_kernel<"log_softmax_backward">,
+};
+
+}  // namespace
+
+Backend make_backend(const char* name, const DeviceMemory& memory, const DeviceStreams& streams) {
+  return {
+      .name = name,
+      .memory = memory,
+      .streams = streams,
+      .activation = kActivation,
+      .conv = kConv,
+      .copy = kCopy,
+      .norm = kNorm,
+      .optimizer = kOptimizer,
+      .pool = kPool,
+      .random = kRandom,
+      .loss = kLoss,
+      .matmul = kMatmul,
+      .dropout = kDropout,
+      .elementwise = kElementwise,
+      .layout = kLayout,
+      .reduce = kReduce,
+      .metrics = kMetrics,
+      .softmax = kSoftmax,
+  };
+}
+
+}  // namespace lockstep::LOCKSTEP_GPU

@@ -1,0 +1,73 @@
+#include "lockstep/tensor/ops/copy.h"
+
+#include "lockstep/tensor/ops/optimizer.h"
+#include "lockstep/tensor/ops/random.h"
+#include "lockstep/tests/cuda/device.h"
+#include "lockstep/tests/support/gradcheck.h"
+
+#include <doctest/doctest.h>
+
+namespace lockstep {
+namespace {
+
+using namespace testing;
+
+constexpr DType kFloating[] = {DType::kF32, DType::kF64, DType::kBF16};
+
+TEST_CASE("fill, cast, add_scaled and scale on cuda equal the CPU's") {
+  on_cuda_device([] {
+    const Device cuda = Device::cuda();
+    for (const DType from : kFloating) {
+      const Tensor x = random_tensor({7, 43}, 1, -9, 9, from);
+      for (const DType to : {DType::kF32, DType::kF64, DType::kBF16, DType::kI64, DType::kI32}) {
+        CHECK(relative_difference(to_cpu(ops::cast(to_cuda(x), to)), ops::cast(x, to)) == 0);
+        CHECK(relative_difference(to_cpu(ops::full({3}, 2.6, to, cuda)), ops::full({3}, 2.6, to)) ==
+              0);
+      }
+      // The compilers may contract a product and a sum into one rounding, hence not to the bit.
+      const double tolerance = from == DType::kF64 ? 1e-15 : from == DType::kF32 ? 1e-6 : 1e-2;
+      Tensor wanted = random_tensor({7, 43}, 2, -9, 9, from);
+      Tensor got = to_cuda(wanted);
+      ops::add_scaled(to_cuda(x), 0.3, got);
+      ops::scale(got, 0.25);
+      ops::add_scaled(x, 0.3, wanted);
+      ops::scale(wanted, 0.25);
+      CHECK(relative_difference(to_cpu(got), wanted) <= tolerance);
+    }
+  });
+}
+
+TEST_CASE("sgd_step on cuda equals the CPU's") {
+  on_cuda_device([] {
+    for (const double momentum : {0.0, 0.9}) {
+      for (const bool nesterov : {false, true}) {
+        if (nesterov && momentum == 0) continue;
+        const SgdStep step{
+            .lr = 0.1, .momentum = momentum, .weight_decay = 0.01, .nesterov = nesterov};
+        Tensor param = random_tensor({301}, 1, -1, 1, DType::kF32);
+        Tensor velocity = momentum == 0 ? Tensor() : random_tensor({301}, 2, -1, 1, DType::kF32);
+        const Tensor grad = random_tensor({301}, 3, -1, 1, DType::kF32);
+        Tensor param_on_cuda = to_cuda(ops::clone(param));
+        Tensor velocity_on_cuda = momentum == 0 ? Tensor() : to_cuda(ops::clone(velocity));
+        ops::sgd_step(param, grad, velocity, step);
+        ops::sgd_step(param_on_cuda, to_cuda(grad), velocity_on_cuda, step);
+        CHECK(relative_difference(to_cpu(param_on_cuda), param) <= 1e-6);
+        if (momentum != 0) CHECK(relative_difference(to_cpu(velocity_on_cuda), velocity) <= 1e-6);
+      }
+    }
+  });
+}
+
+TEST_CASE("an op without a CUDA kernel says so") {
+  on_cuda_device([] {
+    Tensor x = Tensor::empty({2}, DType::kF32, Device::cuda());
+    Generator rng(1);
+    CHECK_THROWS_WITH_AS(
+        ops::uniform(x, 0, 1, rng),
+        "uniform: there is no CUDA kernel for it yet; run this part on Device::cpu()",
+        UnsupportedError);
+  });
+}
+
+}  // namespace
+}  // namespace lockstep

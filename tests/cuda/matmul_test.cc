@@ -1,0 +1,79 @@
+#include "lockstep/tensor/ops/matmul.h"
+
+#include "lockstep/tests/cuda/device.h"
+#include "lockstep/tests/support/gradcheck.h"
+
+#include <doctest/doctest.h>
+
+namespace lockstep {
+namespace {
+
+using namespace testing;
+
+// Sums of 40 products of numbers below 1 in another order; bf16 rounds once, at the end.
+double tolerance(DType dtype) {
+  return dtype == DType::kF64 ? 1e-14 : dtype == DType::kF32 ? 2e-6 : 8e-3;
+}
+
+Shape stored(int64_t rows, int64_t columns, bool transposed, int64_t batch) {
+  if (transposed) std::swap(rows, columns);
+  return batch == 0 ? Shape({rows, columns}) : Shape({batch, rows, columns});
+}
+
+TEST_CASE("matmul on cuda equals the CPU's for odd shapes, transposed operands and batches") {
+  struct Extents {
+    int64_t m, n, k, batch_a, batch_b;  // batch 0: one matrix
+  };
+  on_cuda_device([] {
+    for (const Extents& e : {Extents{1, 1, 1, 0, 0},
+                             {17, 33, 20, 0, 0},
+                             {9, 4, 16, 3, 3},
+                             {9, 20, 5, 2, 0},
+                             {3, 5, 18, 0, 2}}) {
+      for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
+        for (const bool transpose_a : {false, true}) {
+          for (const bool transpose_b : {false, true}) {
+            const Tensor a =
+                random_tensor(stored(e.m, e.k, transpose_a, e.batch_a), 1, -1, 1, dtype);
+            const Tensor b =
+                random_tensor(stored(e.k, e.n, transpose_b, e.batch_b), 2, -1, 1, dtype);
+            const MatmulOptions options{transpose_a, transpose_b};
+            const Tensor wanted = ops::matmul(a, b, options);
+            CHECK(relative_difference(to_cpu(ops::matmul(to_cuda(a), to_cuda(b), options)),
+                                      wanted) <= tolerance(dtype));
+            const Tensor before = random_tensor(wanted.shape(), 3, -1, 1, dtype);
+            const Tensor sum = into(Device::cpu(), before, true,
+                                    [&](const Dest& d) { ops::matmul(a, b, options, d); });
+            const Tensor got = into(Device::cuda(), before, true, [&](const Dest& d) {
+              ops::matmul(to_cuda(a), to_cuda(b), options, d);
+            });
+            CHECK(relative_difference(got, sum) <= tolerance(dtype));
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("linear and the gradient of its bias on cuda equal the CPU's") {
+  on_cuda_device([] {
+    for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
+      const Tensor x = random_tensor({13, 21}, 1, -1, 1, dtype);
+      const Tensor weight = random_tensor({35, 21}, 2, -1, 1, dtype);
+      const Tensor bias = random_tensor({35}, 3, -1, 1, dtype);
+      const Tensor got = to_cpu(ops::linear(to_cuda(x), to_cuda(weight), to_cuda(bias)));
+      CHECK(relative_difference(got, ops::linear(x, weight, bias)) <= tolerance(dtype));
+      for (const bool accumulate : {false, true}) {
+        const Tensor grad = random_tensor({13, 35}, 4, -1, 1, dtype);
+        const Tensor wanted =
+            into(Device::cpu(), bias, accumulate, [&](const Dest& d) { ops::sum_rows(grad, d); });
+        const Tensor sums = into(Device::cuda(), bias, accumulate,
+                                 [&](const Dest& d) { ops::sum_rows(to_cuda(grad), d); });
+        CHECK(relative_difference(sums, wanted) <= tolerance(dtype));
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace lockstep
