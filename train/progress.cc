@@ -1,5 +1,6 @@
 #include "lockstep/train/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -37,19 +38,25 @@ std::string format_percent(double fraction) {
   return text;
 }
 
+bool Progress::fits(const std::string& line) const {
+  winsize size{};
+  if (::ioctl(::fileno(out_), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return true;
+  return line.size() < size.ws_col;
+}
+
 Progress::Progress(std::FILE* out)
     : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) != 0) {}
 
 void Progress::update(const std::string& line) {
   if (out_ == nullptr) return;
-  if (terminal_) {
+  if (terminal_ && fits(line)) {
     // Carriage return, the line, and "erase to the end of the line".
     std::fprintf(out_, "\r%s\x1b[K", line.c_str());
     open_ = true;
+    std::fflush(out_);
   } else {
-    std::fprintf(out_, "%s\n", line.c_str());
+    say(line);
   }
-  std::fflush(out_);
 }
 
 void Progress::say(const std::string& line) {

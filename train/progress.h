@@ -1,5 +1,5 @@
-// Progress: the line that says how a run is doing. On a terminal one line rewrites itself;
-// elsewhere each is a line.
+// Progress: the line that says how a run is doing. On a terminal that is wide
+// enough one line rewrites itself; elsewhere each is a line.
 #pragma once
 
 #include "lockstep/train/step_times.h"
@@ -38,6 +38,9 @@ class Progress {
   void say(const std::string& line);
 
  private:
+  /// Whether the terminal shows it on one line: a line that wraps cannot be rewritten.
+  bool fits(const std::string& line) const;
+
   std::FILE* out_;
   bool terminal_;
   bool open_ = false;  // an unfinished line is on the terminal

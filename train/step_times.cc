@@ -63,10 +63,14 @@ std::string StepTimes::table() const {
     const char* name;
     Kind kind;
   };
-  constexpr Row kRows[] = {
-      {"forward", kForward},     {"backward", kBackward},  {"exposed communication", kExposed},
-      {"optimizer", kOptimizer}, {"data wait", kDataWait}, {"hidden communication", kHidden},
-      {"whole step", kWall}};
+  constexpr Row kRows[] = {{"forward", kForward},
+                           {"backward", kBackward},
+                           {"exposed communication", kExposed},
+                           {"waiting for other ranks", kPeerWait},
+                           {"optimizer", kOptimizer},
+                           {"data wait", kDataWait},
+                           {"hidden communication", kHidden},
+                           {"whole step", kWall}};
   char line[96];
   std::snprintf(line, sizeof line, "%-24s %10s %10s\n", "per step, ms", "median", "p90");
   std::string text = line;
