@@ -23,7 +23,6 @@
 using namespace lockstep;
 
 namespace {
-
 constexpr int kRanks = 2, kBatch = 64 /* per rank */, kSteps = 30;
 
 struct Net : Module {
