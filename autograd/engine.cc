@@ -12,7 +12,8 @@ namespace {
 using NodePtr = std::shared_ptr<Node>;
 using LeafPtr = std::shared_ptr<VariableImpl>;
 
-/// The state of one backward on one thread; its end, also by an exception, leaves the graph as it was found.
+/// The state of one backward on one thread; its end, also by an exception, leaves the graph as it
+/// was found.
 struct Run {
   Run();
   ~Run();
@@ -113,7 +114,9 @@ void Engine::run(const Variable& root, const Tensor& grad, bool retain_graph) {
   } else {
     count_contributions(run, root.producer());
     root.producer()->grad = grad;
-    const auto earlier = [](const NodePtr& a, const NodePtr& b) { return a->sequence < b->sequence; };
+    const auto earlier = [](const NodePtr& a, const NodePtr& b) {
+      return a->sequence < b->sequence;
+    };
     std::vector<NodePtr> ready{root.producer()};  // a heap whose top is the latest node
     while (!ready.empty()) {
       std::pop_heap(ready.begin(), ready.end(), earlier);
@@ -142,7 +145,8 @@ bool GradSink::wants(int i) const {
 
 const Edge& GradSink::take(int i) {
   check(wants(i), "backward: ", node_.op, " gave a gradient for input ", i, ", which wants none");
-  check(!given_[static_cast<size_t>(i)], "backward: ", node_.op, " gave two gradients for input ", i);
+  check(!given_[static_cast<size_t>(i)], "backward: ", node_.op, " gave two gradients for input ",
+        i);
   given_[static_cast<size_t>(i)] = true;
   return node_.inputs[static_cast<size_t>(i)];
 }

@@ -49,9 +49,9 @@ void Node::visit(bool retain_graph) {
 }
 
 Variable record(const char* op, Tensor out, std::vector<Variable> inputs, BackwardFn backward) {
-  const bool needed = grad_enabled() && std::any_of(inputs.begin(), inputs.end(), [](const auto& v) {
-                        return v.defined() && v.requires_grad();
-                      });
+  const bool needed =
+      grad_enabled() && std::any_of(inputs.begin(), inputs.end(),
+                                    [](const auto& v) { return v.defined() && v.requires_grad(); });
   if (!needed) return Variable(std::move(out));
   auto node = std::make_shared<Node>(op, out, std::move(backward));
   for (const Variable& input : inputs) node->inputs.push_back(Node::edge_to(input));

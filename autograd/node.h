@@ -16,7 +16,7 @@ struct VariableImpl {
   std::shared_ptr<Node> producer;  // null: a leaf
 
   // Of leaves only.
-  Tensor grad;            // the gradient's memory: the bound slot, or what the first contribution brought
+  Tensor grad;  // the gradient's memory: the bound slot, or what the first contribution brought
   bool grad_defined = false;
   bool grad_bound = false;
   std::vector<std::pair<uint64_t, GradHook>> hooks;
@@ -33,13 +33,14 @@ struct Edge {
 class Node {
  public:
   Node(const char* op, const Tensor& out, BackwardFn backward);
-  /// Takes apart the graph below without recursion: a chain of any length is destroyed in constant stack.
+  /// Takes apart the graph below without recursion: a chain of any length is destroyed in constant
+  /// stack.
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  /// Runs the backward function on the gradient that has arrived, checks that it served every input, and drops what it
-  /// saved unless `retain_graph`.
+  /// Runs the backward function on the gradient that has arrived, checks that it served every
+  /// input, and drops what it saved unless `retain_graph`.
   void visit(bool retain_graph);
 
   static Edge edge_to(const Variable& input);

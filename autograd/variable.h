@@ -1,5 +1,6 @@
-// Variable: a Tensor that takes part in reverse-mode differentiation. A value of this type is a handle: copies refer to
-// the same variable. Leaves are made by users (parameters, inputs); the results of ops remember how they were computed.
+// Variable: a Tensor that takes part in reverse-mode differentiation. A value of this type is a
+// handle: copies refer to the same variable. Leaves are made by users (parameters, inputs); the
+// results of ops remember how they were computed.
 //
 // Threads: a graph belongs to one thread at a time; nothing here locks.
 #pragma once
@@ -64,25 +65,28 @@ class Variable {
   /// Whether both handles refer to one variable.
   bool is(const Variable& other) const { return impl_ == other.impl_; }
 
-  /// The gradient of a leaf: what backward has added up since zero_grad, or nothing when no backward reached it. The
-  /// tensor is the gradient's memory itself, not a copy.
+  /// The gradient of a leaf: what backward has added up since zero_grad, or nothing when no
+  /// backward reached it. The tensor is the gradient's memory itself, not a copy.
   std::optional<Tensor> grad() const;
   /// Forgets the gradient; the next backward overwrites instead of adding, so nothing is cleared.
   void zero_grad();
-  /// From now on gradients are written into `slot` (same shape, dtype, device): a slice of a bucket. Any gradient
-  /// so far is forgotten. An undefined tensor unbinds.
+  /// From now on gradients are written into `slot` (same shape, dtype, device): a slice of a
+  /// bucket. Any gradient so far is forgotten. An undefined tensor unbinds.
   void bind_grad(Tensor slot);
   /// The memory that bind_grad set, or undefined.
   const Tensor& grad_slot() const;
-  /// Declares the bound memory to hold the gradient (or not): for a reducer that filled it in place.
+  /// Declares the bound memory to hold the gradient (or not): for a reducer that filled it in
+  /// place.
   void set_grad_defined(bool defined);
 
-  /// Computes the gradients of all leaves that this depends on, adding to what they hold. Without an argument the
-  /// variable must have one element, and its gradient is 1. Frees what the graph saved unless `retain_graph`.
+  /// Computes the gradients of all leaves that this depends on, adding to what they hold. Without
+  /// an argument the variable must have one element, and its gradient is 1. Frees what the graph
+  /// saved unless `retain_graph`.
   void backward(bool retain_graph = false) const;
   void backward(const Tensor& grad, bool retain_graph = false) const;
 
-  /// Calls `hook` once in each backward that reaches this leaf, after its last contribution in that backward.
+  /// Calls `hook` once in each backward that reaches this leaf, after its last contribution in that
+  /// backward.
   HookHandle on_grad_ready(GradHook hook);
 
  private:

@@ -1,5 +1,5 @@
-// The exceptions of the library. A message is one line: it begins with the function that refuses, says what was wanted,
-// what was got, and where it helps what to do about it.
+// The exceptions of the library. A message is one line: it begins with the function that refuses,
+// says what was wanted, what was got, and where it helps what to do about it.
 #pragma once
 
 #include "lockstep/base/str.h"
@@ -39,7 +39,8 @@ class UnsupportedError : public Error {
   using Error::Error;
 };
 
-/// Throws ArgumentError(parts...) unless `condition` holds. The parts are formatted only on failure.
+/// Throws ArgumentError(parts...) unless `condition` holds. The parts are formatted only on
+/// failure.
 template <class... Parts>
 void check(bool condition, const Parts&... parts) {
   if (!condition) [[unlikely]] {

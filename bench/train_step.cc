@@ -1,5 +1,6 @@
-// One training step on request: bench/compare_torch.py drives this beside PyTorch. For each line read, a step of forward,
-// cross-entropy, backward and SGD runs, and its milliseconds are printed as one line of JSON.
+// One training step on request: bench/compare_torch.py drives this beside PyTorch. For each line
+// read, a step of forward, cross-entropy, backward and SGD runs, and its milliseconds are printed
+// as one line of JSON.
 
 #include "lockstep/autograd/ops/loss.h"
 #include "lockstep/base/timeline.h"
@@ -9,8 +10,8 @@
 #include "lockstep/optim/sgd.h"
 #include "lockstep/tensor/ops/random.h"
 
-#include <CLI/CLI.hpp>
 #include <omp.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <iostream>
@@ -20,7 +21,9 @@ namespace {
 
 using namespace lockstep;
 
-double milliseconds(int64_t begin_ns, int64_t end_ns) { return static_cast<double>(end_ns - begin_ns) * 1e-6; }
+double milliseconds(int64_t begin_ns, int64_t end_ns) {
+  return static_cast<double>(end_ns - begin_ns) * 1e-6;
+}
 
 }  // namespace
 
@@ -44,7 +47,9 @@ int main(int argc, char** argv) {
   Generator rng(1);
   const auto group = make_single_group();
   const auto model = make_resnet(
-      model_name, {.classes = classes, .stem = stem == "cifar" ? ResNetStem::kCifar : ResNetStem::kImageNet}, rng);
+      model_name,
+      {.classes = classes, .stem = stem == "cifar" ? ResNetStem::kCifar : ResNetStem::kImageNet},
+      rng);
   DataParallel ddp(*model, *group);
   Sgd optimizer(model->named_parameters(), {.lr = 0.01, .momentum = 0.9});
   Tensor images = Tensor::empty({batch, size, size, 3}, DType::kF32);
@@ -61,9 +66,11 @@ int main(int argc, char** argv) {
     const int64_t after_backward = Timeline::now_ns();
     optimizer.step();
     const int64_t end = Timeline::now_ns();
-    std::printf("{\"forward\": %.3f, \"backward\": %.3f, \"optimizer\": %.3f, \"total\": %.3f, \"loss\": %.4f}\n",
-                milliseconds(start, after_forward), milliseconds(after_forward, after_backward),
-                milliseconds(after_backward, end), milliseconds(start, end), loss.data().item());
+    std::printf(
+        "{\"forward\": %.3f, \"backward\": %.3f, \"optimizer\": %.3f, \"total\": %.3f, \"loss\": "
+        "%.4f}\n",
+        milliseconds(start, after_forward), milliseconds(after_forward, after_backward),
+        milliseconds(after_backward, end), milliseconds(start, end), loss.data().item());
     std::fflush(stdout);
   }
 }

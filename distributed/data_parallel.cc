@@ -9,17 +9,19 @@
 namespace lockstep {
 namespace {
 
-/// Moves the parameters' values into one block in the order of the plan, and takes rank 0's values: one broadcast for
-/// each bucket.
-void move_and_broadcast(std::vector<Reducer::Parameter>& parameters, const std::vector<ParamSpec>& specs,
-                        const BucketPlan& plan, ProcessGroup& group) {
+/// Moves the parameters' values into one block in the order of the plan, and takes rank 0's values:
+/// one broadcast for each bucket.
+void move_and_broadcast(std::vector<Reducer::Parameter>& parameters,
+                        const std::vector<ParamSpec>& specs, const BucketPlan& plan,
+                        ProcessGroup& group) {
   const FlatArena values(specs, plan, parameters[0].variable.device());
   for (size_t i = 0; i < parameters.size(); ++i) {
     Tensor slot = values.param(static_cast<int>(i));
     ops::copy(parameters[i].variable.data(), slot);
     parameters[i].variable.mutable_data() = slot;
   }
-  for (size_t b = 0; b < plan.buckets.size(); ++b) group.broadcast(values.bucket(static_cast<int>(b)), 0)->wait();
+  for (size_t b = 0; b < plan.buckets.size(); ++b)
+    group.broadcast(values.bucket(static_cast<int>(b)), 0)->wait();
 }
 
 }  // namespace
@@ -39,11 +41,12 @@ DataParallel::DataParallel(Module& module, ProcessGroup& group, const DdpOptions
     }
   }
   check(!trained.empty(), "DataParallel: the module has no parameter that requires a gradient");
-  BucketPlan plan =
-      plan_buckets(specs, {.first_mb = options.first_bucket_cap_mb, .rest_mb = options.bucket_cap_mb});
+  BucketPlan plan = plan_buckets(
+      specs, {.first_mb = options.first_bucket_cap_mb, .rest_mb = options.bucket_cap_mb});
   move_and_broadcast(trained, specs, plan, group);
   broadcast_buffers();
-  reducer_ = std::make_unique<Reducer>(std::move(trained), std::move(plan), group, options.mode, options.timeline);
+  reducer_ = std::make_unique<Reducer>(std::move(trained), std::move(plan), group, options.mode,
+                                       options.timeline);
 }
 
 DataParallel::~DataParallel() = default;

@@ -40,7 +40,10 @@ std::vector<std::string> gather(const std::string& text, ProcessGroup& group, De
   const auto on_device = [&](const Tensor& t) { return ops::to_device(t, device); };
   const auto size = static_cast<int64_t>(group.size());
   Tensor lengths = on_device(Tensor::zeros({size}, DType::kI64));
-  group.all_gather(lengths, on_device(Tensor::from<int64_t>({static_cast<int64_t>(text.size())}, {1})))->wait();
+  group
+      .all_gather(lengths,
+                  on_device(Tensor::from<int64_t>({static_cast<int64_t>(text.size())}, {1})))
+      ->wait();
   const auto length = ops::to_device(lengths, Device::cpu()).to_vector<int64_t>();
   const int64_t longest = *std::max_element(length.begin(), length.end());
 
@@ -71,7 +74,8 @@ void require_same_parameters(const std::vector<NamedParameter>& parameters, Proc
       const std::string a = i < first.size() ? first[i] : "nothing";
       const std::string b = i < other.size() ? other[i] : "nothing";
       check(a == b, "DataParallel: ranks hold different parameters: parameter ", i, " is ", a,
-            " on rank 0 (of ", first.size(), ") and ", b, " on rank ", rank, " (of ", other.size(), ")");
+            " on rank 0 (of ", first.size(), ") and ", b, " on rank ", rank, " (of ", other.size(),
+            ")");
     }
   }
 }

@@ -1,6 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
-// The i-th number of a stream depends on (seed, i) alone, so every device draws the same stream in any order and the
-// whole state of a generator is two integers.
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
+// 1, 2, 3", SC 2011). The i-th number of a stream depends on (seed, i) alone, so every device draws
+// the same stream in any order and the whole state of a generator is two integers.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@ namespace lockstep {
 
 /// The four 32-bit words of counter block `block` under key `seed`.
 constexpr std::array<uint32_t, 4> philox4x32(uint64_t seed, uint64_t block) {
-  std::array<uint32_t, 4> c = {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0};
+  std::array<uint32_t, 4> c = {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0,
+                               0};
   uint32_t k0 = static_cast<uint32_t>(seed);
   uint32_t k1 = static_cast<uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
@@ -34,9 +35,7 @@ struct PhiloxRange {
     return philox4x32(seed, first_block + static_cast<uint64_t>(i) / 4)[static_cast<size_t>(i) % 4];
   }
   /// Uniform in [0, 1), a multiple of 2^-24.
-  constexpr float uniform(int64_t i) const {
-    return static_cast<float>(bits(i) >> 8) * 0x1p-24f;
-  }
+  constexpr float uniform(int64_t i) const { return static_cast<float>(bits(i) >> 8) * 0x1p-24f; }
 };
 
 class Generator {

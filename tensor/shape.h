@@ -14,7 +14,8 @@ class Shape {
 
   /// No dimensions: a scalar, one element.
   Shape() = default;
-  /// Throws ArgumentError for a negative extent, more than kMaxDims of them, or a product over 2^62.
+  /// Throws ArgumentError for a negative extent, more than kMaxDims of them, or a product over
+  /// 2^62.
   Shape(std::initializer_list<int64_t> dims);
   Shape(const int64_t* dims, int ndim);
 

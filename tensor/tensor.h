@@ -49,8 +49,8 @@ class Tensor {
   Tensor reshape(const Shape& shape) const;
   /// The rows [begin, end) of the outermost dimension: the same memory.
   Tensor slice(int64_t begin, int64_t end) const;
-  /// All memory from the start of this to the end of `last`, which lies behind it in the same allocation, as one
-  /// dimension: neighbours in an arena, for a pass over all of them at once.
+  /// All memory from the start of this to the end of `last`, which lies behind it in the same
+  /// allocation, as one dimension: neighbours in an arena, for a pass over all of them at once.
   Tensor through(const Tensor& last) const;
 
   /// The elements; throws if T is not the dtype. A pointer into device memory when the device is

@@ -8,7 +8,8 @@ namespace lockstep {
 
 BucketPlan plan_buckets(std::span<const ParamSpec> params, const BucketCaps& caps) {
   for (double cap : {caps.first_mb, caps.rest_mb}) {
-    check(std::isfinite(cap) && cap >= 0, "plan_buckets: wanted a cap of at least 0 MiB, got ", cap);
+    check(std::isfinite(cap) && cap >= 0, "plan_buckets: wanted a cap of at least 0 MiB, got ",
+          cap);
   }
   struct Filling {
     Bucket open;

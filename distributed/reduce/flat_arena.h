@@ -1,6 +1,7 @@
-// FlatArena: memory for one tensor per parameter, laid out by a bucket plan. One block per dtype; within it the
-// parameters lie in plan order, each slice aligned to 256 bytes, so that a bucket is one contiguous range and a pass over
-// all parameters is one pass over memory. Gradients and parameter values use the same layout.
+// FlatArena: memory for one tensor per parameter, laid out by a bucket plan. One block per dtype;
+// within it the parameters lie in plan order, each slice aligned to 256 bytes, so that a bucket is
+// one contiguous range and a pass over all parameters is one pass over memory. Gradients and
+// parameter values use the same layout.
 #pragma once
 
 #include "lockstep/distributed/reduce/bucket_plan.h"

@@ -20,8 +20,8 @@ std::vector<ParamSpec> specs_of(const std::vector<Reducer::Parameter>& parameter
 
 }  // namespace
 
-Reducer::Reducer(std::vector<Parameter> parameters, BucketPlan plan, ProcessGroup& group, DdpMode mode,
-                 Timeline* timeline)
+Reducer::Reducer(std::vector<Parameter> parameters, BucketPlan plan, ProcessGroup& group,
+                 DdpMode mode, Timeline* timeline)
     : parameters_(std::move(parameters)),
       plan_(std::move(plan)),
       bucket_of_(parameters_.size(), -1),
@@ -34,7 +34,8 @@ Reducer::Reducer(std::vector<Parameter> parameters, BucketPlan plan, ProcessGrou
   for (size_t b = 0; b < plan_.buckets.size(); ++b) {
     for (int i : plan_.buckets[b].params) {
       int& owner = bucket_of_.at(static_cast<size_t>(i));
-      check(owner < 0, "reducer: the bucket plan holds ", parameters_[static_cast<size_t>(i)].name, " twice");
+      check(owner < 0, "reducer: the bucket plan holds ", parameters_[static_cast<size_t>(i)].name,
+            " twice");
       owner = static_cast<int>(b);
     }
   }
@@ -43,7 +44,8 @@ Reducer::Reducer(std::vector<Parameter> parameters, BucketPlan plan, ProcessGrou
     check(bucket_of_[i] >= 0, "reducer: the bucket plan lacks ", parameters_[i].name);
     Variable& parameter = parameters_[i].variable;
     parameter.bind_grad(gradients_.param(static_cast<int>(i)));
-    hooks_.push_back(parameter.on_grad_ready([this, i](const Variable&) { on_ready(static_cast<int>(i)); }));
+    hooks_.push_back(
+        parameter.on_grad_ready([this, i](const Variable&) { on_ready(static_cast<int>(i)); }));
   }
 }
 
@@ -83,7 +85,8 @@ void Reducer::begin() {
 }
 
 void Reducer::mark_ready(int bucket) {
-  if (bucket != next_to_launch_) return;  // an earlier one is not ready yet; it will launch this one too
+  if (bucket != next_to_launch_)
+    return;  // an earlier one is not ready yet; it will launch this one too
   while (next_to_launch_ < static_cast<int>(buckets_.size()) &&
          buckets_[static_cast<size_t>(next_to_launch_)].missing == 0) {
     launch(next_to_launch_++);
@@ -92,8 +95,8 @@ void Reducer::mark_ready(int bucket) {
 
 void Reducer::launch(int bucket) {
   Tensor memory = gradients_.bucket(bucket);
-  // Scaled before the sum, once: partial sums then stay within the range of a gradient, and NCCL's own average would
-  // lose the in-network reduction that its sum has.
+  // Scaled before the sum, once: partial sums then stay within the range of a gradient, and NCCL's
+  // own average would lose the in-network reduction that its sum has.
   if (group_.size() > 1) ops::scale(memory, 1.0 / group_.size());
   buckets_[static_cast<size_t>(bucket)].work = group_.all_reduce(memory, ReduceOp::kSum);
 }
@@ -164,17 +167,18 @@ void Reducer::require_all_ready() {
   }
   if (count == 0) return;
   if (count > 3) unready += str(" and ", count - 3, " more");
-  const std::string message =
-      str("reducer: rank ", group_.rank(), ": backward brought no gradient for ", unready,
-          "; every parameter must take part in the loss of every synchronised backward (freeze it with "
-          "set_requires_grad(false), or leave it out of the module)");
+  const std::string message = str(
+      "reducer: rank ", group_.rank(), ": backward brought no gradient for ", unready,
+      "; every parameter must take part in the loss of every synchronised backward (freeze it with "
+      "set_requires_grad(false), or leave it out of the module)");
   // The other ranks wait for buckets that will not come.
   group_.abort(message);
   throw ArgumentError(message);
 }
 
 DdpMode parse_ddp_mode(const std::string& name) {
-  for (DdpMode mode : {DdpMode::kLocal, DdpMode::kNaive, DdpMode::kBucketed, DdpMode::kOverlapped}) {
+  for (DdpMode mode :
+       {DdpMode::kLocal, DdpMode::kNaive, DdpMode::kBucketed, DdpMode::kOverlapped}) {
     if (name == name_of(mode)) return mode;
   }
   throw ArgumentError(str("ddp mode: wanted local, naive, bucketed or overlapped, got ", name));

@@ -1,15 +1,16 @@
-// Reducer: turns the gradient-ready events of backward into all-reduces of buckets that run while backward goes on
-// (section 3.2.3 and algorithm 1 of Li et al., PVLDB 13(12), 2020).
+// Reducer: turns the gradient-ready events of backward into all-reduces of buckets that run while
+// backward goes on (section 3.2.3 and algorithm 1 of Li et al., PVLDB 13(12), 2020).
 //
 // The life of a step:
-//   backward writes a gradient straight into its slice of the bucket; the parameter's hook fires     -> on_ready
-//   the last gradient of a bucket arrives: the bucket is ready                                         -> mark_ready
-//   the ready buckets at the front of the plan are launched: scaled by 1/N, then summed over the ranks -> launch
-//   backward has visited every node: wait for the collectives                                          -> finish
+//   backward writes a gradient straight into its slice of the bucket; the parameter's hook fires ->
+//   on_ready the last gradient of a bucket arrives: the bucket is ready -> mark_ready the ready
+//   buckets at the front of the plan are launched: scaled by 1/N, then summed over the ranks ->
+//   launch backward has visited every node: wait for the collectives -> finish
 // After backward, grad() of every parameter is the mean over the ranks, in place.
 //
-// Buckets are launched in the plan's order on every rank, whatever the order in which they become ready: collectives are
-// matched by order, so launching by arrival would add unlike buckets or hang.
+// Buckets are launched in the plan's order on every rank, whatever the order in which they become
+// ready: collectives are matched by order, so launching by arrival would add unlike buckets or
+// hang.
 //
 // Threads: used by the one thread that runs forward and backward.
 #pragma once
@@ -46,8 +47,9 @@ class Reducer {
     Variable variable;
   };
 
-  /// All parameters require gradients and lie on one device; the plan indexes them and holds each once. From here on
-  /// their gradients live in the reducer's buckets. `group` and `timeline` (null: none) must outlive the reducer.
+  /// All parameters require gradients and lie on one device; the plan indexes them and holds each
+  /// once. From here on their gradients live in the reducer's buckets. `group` and `timeline`
+  /// (null: none) must outlive the reducer.
   Reducer(std::vector<Parameter> parameters, BucketPlan plan, ProcessGroup& group, DdpMode mode,
           Timeline* timeline);
   /// Waits for what is in flight; the parameters get their gradient memory for themselves.
@@ -55,7 +57,8 @@ class Reducer {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  /// While off, backward only accumulates. The value at the first gradient of a backward decides for all of it.
+  /// While off, backward only accumulates. The value at the first gradient of a backward decides
+  /// for all of it.
   void set_synchronize(bool on) { synchronize_ = on; }
   bool synchronize() const { return synchronize_; }
 
@@ -89,9 +92,10 @@ class Reducer {
   std::vector<HookHandle> hooks_;
 
   bool synchronize_ = true;
-  bool in_backward_ = false;  // from a backward's first gradient to its end; the rest belongs to that backward
-  bool reducing_ = false;     // whether it synchronises
-  int next_to_launch_ = 0;    // buckets before this one are in flight
+  bool in_backward_ =
+      false;  // from a backward's first gradient to its end; the rest belongs to that backward
+  bool reducing_ = false;   // whether it synchronises
+  int next_to_launch_ = 0;  // buckets before this one are in flight
   std::vector<BucketState> buckets_;
   std::vector<bool> arrived_;  // by parameter
 };

@@ -16,9 +16,8 @@ void fill(double value, Tensor& out) {
     using T = decltype(zero);
     const T v = static_cast<T>(static_cast<compute_t<T>>(value));
     T* y = out.mutable_data<T>();
-    parallel_for(out.numel(), kGrain, [=](int64_t begin, int64_t end) {
-      std::fill(y + begin, y + end, v);
-    });
+    parallel_for(out.numel(), kGrain,
+                 [=](int64_t begin, int64_t end) { std::fill(y + begin, y + end, v); });
   });
 }
 
@@ -49,7 +48,8 @@ void add_scaled(const Tensor& in, double alpha, Tensor& out) {
     const T* x = in.data<T>();
     T* y = out.mutable_data<T>();
     parallel_for(in.numel(), kGrain, [=, a = static_cast<C>(alpha)](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) y[i] = T(static_cast<C>(y[i]) + a * static_cast<C>(x[i]));
+      for (int64_t i = begin; i < end; ++i)
+        y[i] = T(static_cast<C>(y[i]) + a * static_cast<C>(x[i]));
     });
   });
 }
@@ -59,9 +59,10 @@ void scale(double factor, Tensor& inout) {
     using T = decltype(zero);
     using C = compute_t<T>;
     T* x = inout.mutable_data<T>();
-    parallel_for(inout.numel(), kGrain, [=, f = static_cast<C>(factor)](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) x[i] = T(static_cast<C>(x[i]) * f);
-    });
+    parallel_for(inout.numel(), kGrain,
+                 [=, f = static_cast<C>(factor)](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) x[i] = T(static_cast<C>(x[i]) * f);
+                 });
   });
 }
 

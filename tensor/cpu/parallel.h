@@ -8,20 +8,22 @@
 
 namespace lockstep::cpu {
 
-/// Elements below which a loop stays on one thread: waking the others costs about as much as 16k simple elements.
+/// Elements below which a loop stays on one thread: waking the others costs about as much as 16k
+/// simple elements.
 inline constexpr int64_t kGrain = 16384;
 
-/// Calls fn(begin, end) for contiguous pieces that cover [0, count), on up to all of OpenMP's threads; a piece has at
-/// least `grain` iterations. The pieces depend on (count, grain, number of threads) alone.
+/// Calls fn(begin, end) for contiguous pieces that cover [0, count), on up to all of OpenMP's
+/// threads; a piece has at least `grain` iterations. The pieces depend on (count, grain, number of
+/// threads) alone.
 template <class Fn>
 void parallel_for(int64_t count, int64_t grain, Fn&& fn) {
-  const int64_t pieces =
-      std::min<int64_t>(omp_get_max_threads(), std::max<int64_t>(count / std::max<int64_t>(grain, 1), 1));
+  const int64_t pieces = std::min<int64_t>(
+      omp_get_max_threads(), std::max<int64_t>(count / std::max<int64_t>(grain, 1), 1));
   if (pieces == 1 || omp_in_parallel()) {
     if (count > 0) fn(int64_t{0}, count);
     return;
   }
-#pragma omp parallel num_threads(static_cast<int>(pieces))
+#pragma omp parallel num_threads(static_cast <int>(pieces))
   {
     const int64_t me = omp_get_thread_num();
     const int64_t all = omp_get_num_threads();

@@ -128,8 +128,8 @@ void for_each_row(const StridedLoop<kN>& loop, Fn&& fn) {
                [&](int64_t begin, int64_t end) { walk_rows(loop, begin, end, fn); });
 }
 
-/// Calls fn.template operator()<A, B>() with the two strides, each 0 or 1, as constants, so that inner
-/// loops vectorise. Not both are 0: one of the two operands has each dimension.
+/// Calls fn.template operator()<A, B>() with the two strides, each 0 or 1, as constants, so that
+/// inner loops vectorise. Not both are 0: one of the two operands has each dimension.
 template <class Fn>
 void with_strides(int64_t a, int64_t b, Fn&& fn) {
   if (a == 1 && b == 1) {

@@ -1,8 +1,8 @@
 #include "lockstep/base/error.h"
+#include "lockstep/tensor/cuda/make_backend.h"
 #include "lockstep/tensor/cuda/memory.h"
 #include "lockstep/tensor/cuda/runtime.h"
 #include "lockstep/tensor/cuda/stream.h"
-#include "lockstep/tensor/cuda/make_backend.h"
 
 namespace lockstep::cuda {
 namespace {

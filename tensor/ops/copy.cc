@@ -35,7 +35,8 @@ Tensor cast(const Tensor& x, DType dtype) {
 Tensor to_device(const Tensor& x, Device device) {
   if (x.device() == device) return x;
   Tensor out = Tensor::empty(x.shape(), x.dtype(), device);
-  device_memory(x.device().is_cpu() ? device : x.device()).copy(out.mutable_raw(), x.raw(), x.nbytes());
+  device_memory(x.device().is_cpu() ? device : x.device())
+      .copy(out.mutable_raw(), x.raw(), x.nbytes());
   return out;
 }
 

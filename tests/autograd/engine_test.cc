@@ -53,8 +53,8 @@ TEST_CASE("the gradient checker finds a wrong gradient") {
 
 TEST_CASE("contributions add up, also where gradients share memory") {
   const Variable x = leaf({1, 2});
-  const Variable y = plus(x, x);            // 2x
-  const Variable z = plus(plus(y, x), y);   // 5x: y's two gradients and x's share grad_out
+  const Variable y = plus(x, x);           // 2x
+  const Variable z = plus(plus(y, x), y);  // 5x: y's two gradients and x's share grad_out
   z.backward(Tensor::from<double>({1, 10}, {2}));
   CHECK(grad_of(x) == std::vector<double>{5, 50});
 }
@@ -148,15 +148,17 @@ TEST_CASE("what goes wrong is said") {
   ops::fill(changed, 5);
   CHECK_THROWS_WITH_AS(a.backward(), doctest::Contains("changed in place"), ArgumentError);
 
-  const Variable silent = record("silent", ops::clone(x.data()), {x}, [](const Tensor&, GradSink&) {});
+  const Variable silent =
+      record("silent", ops::clone(x.data()), {x}, [](const Tensor&, GradSink&) {});
   CHECK_THROWS_WITH_AS(silent.backward(), doctest::Contains("gave no gradient"), ArgumentError);
 
   // An exception leaves the graph usable.
   bool fail = true;
-  const Variable moody = record("moody", ops::clone(x.data()), {x}, [&](const Tensor& g, GradSink& sink) {
-    if (fail) throw Error("not now");
-    sink.give(0, g);
-  });
+  const Variable moody =
+      record("moody", ops::clone(x.data()), {x}, [&](const Tensor& g, GradSink& sink) {
+        if (fail) throw Error("not now");
+        sink.give(0, g);
+      });
   const Variable top = times(moody, 2, 2);
   CHECK_THROWS_AS(top.backward(/*retain_graph=*/true), Error);
   fail = false;

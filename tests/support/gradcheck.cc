@@ -21,7 +21,8 @@ double weighted_sum(const Variable& y, const Tensor& weights) {
 
 }  // namespace
 
-std::string gradcheck(const Function& fn, const std::vector<Tensor>& inputs, GradCheckOptions options) {
+std::string gradcheck(const Function& fn, const std::vector<Tensor>& inputs,
+                      GradCheckOptions options) {
   std::vector<Variable> leaves;
   for (const Tensor& input : inputs) leaves.emplace_back(ops::clone(input), true);
   const Tensor weights = random_tensor(fn(leaves).shape(), options.seed + 1000, 0.5, 1.5);
@@ -36,7 +37,8 @@ std::string gradcheck(const Function& fn, const std::vector<Tensor>& inputs, Gra
     const auto twice = leaves[k].grad()->to_vector<double>();
     for (size_t i = 0; i < twice.size(); ++i) {
       if (std::abs(twice[i] - 2 * once[k][i]) > 1e-12 * (1 + std::abs(twice[i]))) {
-        return str("input ", k, " element ", i, ": one backward gives ", once[k][i], ", two give ", twice[i]);
+        return str("input ", k, " element ", i, ": one backward gives ", once[k][i], ", two give ",
+                   twice[i]);
       }
     }
   }
@@ -57,7 +59,8 @@ std::string gradcheck(const Function& fn, const std::vector<Tensor>& inputs, Gra
     }
     for (size_t i = 0; i < numeric.size(); ++i) {
       if (!(std::abs(numeric[i] - once[k][i]) <= options.tolerance * scale)) {
-        return str("input ", k, " element ", i, ": backward gives ", once[k][i], ", central differences ", numeric[i]);
+        return str("input ", k, " element ", i, ": backward gives ", once[k][i],
+                   ", central differences ", numeric[i]);
       }
     }
   }
@@ -68,7 +71,8 @@ Tensor random_tensor(const Shape& shape, uint64_t seed, double low, double high,
   Tensor values = Tensor::empty(shape, DType::kF64);
   double* x = values.mutable_data<double>();
   const PhiloxRange range = Generator(seed).take(shape.numel());
-  for (int64_t i = 0; i < shape.numel(); ++i) x[i] = low + (high - low) * static_cast<double>(range.uniform(i));
+  for (int64_t i = 0; i < shape.numel(); ++i)
+    x[i] = low + (high - low) * static_cast<double>(range.uniform(i));
   return ops::cast(values, dtype);
 }
 

@@ -12,7 +12,8 @@
 namespace lockstep::testing {
 
 struct ProcessOptions {
-  std::vector<std::pair<std::string, std::string>> env = {};  // set in addition; an empty value unsets
+  std::vector<std::pair<std::string, std::string>> env =
+      {};                     // set in addition; an empty value unsets
   long file_size_limit = -1;  // bytes that a file may have; -1: as here. SIGXFSZ is ignored then
 };
 

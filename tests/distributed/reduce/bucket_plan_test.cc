@@ -41,9 +41,11 @@ TEST_CASE("a tensor over the cap is not cut") {
 }
 
 TEST_CASE("each dtype has buckets of its own, in the order in which they close") {
-  const std::vector<ParamSpec> params = {
-      {"a", {10}, DType::kF32}, {"b", {10}, DType::kF64}, {"c", {300}, DType::kF32},
-      {"d", {10}, DType::kF64}, {"e", {10}, DType::kF32}};
+  const std::vector<ParamSpec> params = {{"a", {10}, DType::kF32},
+                                         {"b", {10}, DType::kF64},
+                                         {"c", {300}, DType::kF32},
+                                         {"d", {10}, DType::kF64},
+                                         {"e", {10}, DType::kF32}};
   const BucketPlan plan = plan_buckets(params, {kKiB, kKiB});
   CHECK(params_of(plan) == Lists{{4, 2}, {3, 1}, {0}});
   CHECK(plan.buckets[1].dtype == DType::kF64);
@@ -53,8 +55,10 @@ TEST_CASE("each dtype has buckets of its own, in the order in which they close")
 TEST_CASE("caps that make no sense are refused") {
   const std::vector<ParamSpec> params = {f32(1)};
   CHECK_THROWS_AS(plan_buckets(params, {-1, 25}), ArgumentError);
-  CHECK_THROWS_AS(plan_buckets(params, {1, std::numeric_limits<double>::infinity()}), ArgumentError);
-  CHECK_THROWS_AS(plan_buckets(params, {std::numeric_limits<double>::quiet_NaN(), 25}), ArgumentError);
+  CHECK_THROWS_AS(plan_buckets(params, {1, std::numeric_limits<double>::infinity()}),
+                  ArgumentError);
+  CHECK_THROWS_AS(plan_buckets(params, {std::numeric_limits<double>::quiet_NaN(), 25}),
+                  ArgumentError);
 }
 
 }  // namespace

@@ -24,20 +24,24 @@ using testing::SmallNet;
 using testing::train_small_net;
 
 void sleep_up_to(int microseconds, uint32_t dice) {
-  std::this_thread::sleep_for(std::chrono::microseconds(dice % static_cast<uint32_t>(microseconds)));
+  std::this_thread::sleep_for(
+      std::chrono::microseconds(dice % static_cast<uint32_t>(microseconds)));
 }
 
 bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i].nbytes() != b[i].nbytes() || std::memcmp(a[i].raw(), b[i].raw(), a[i].nbytes()) != 0) return false;
+    if (a[i].nbytes() != b[i].nbytes() || std::memcmp(a[i].raw(), b[i].raw(), a[i].nbytes()) != 0)
+      return false;
   }
   return true;
 }
 
 TEST_CASE("N ranks train what one process trains") {
-  // The sums are the same numbers added in another order: f32 rounding through 20 steps, f64 rounding.
-  for (const auto& [dtype, tolerance] : {std::pair{DType::kF32, 1e-5}, std::pair{DType::kF64, 1e-12}}) {
+  // The sums are the same numbers added in another order: f32 rounding through 20 steps, f64
+  // rounding.
+  for (const auto& [dtype, tolerance] :
+       {std::pair{DType::kF32, 1e-5}, std::pair{DType::kF64, 1e-12}}) {
     const auto one = train_small_net({.ranks = 1, .dtype = dtype});
     for (int ranks : {2, 3, 4}) {
       const auto several = train_small_net({.ranks = ranks, .dtype = dtype});
@@ -54,7 +58,8 @@ TEST_CASE("N ranks train what one process trains") {
 TEST_CASE("naive, bucketed and overlapped train the same; local does not") {
   for (double cap : {0.0, 0.5 / 1024, 25.0}) {
     const auto run = [&](DdpMode mode) {
-      return train_small_net({.ranks = 3, .ddp = {.mode = mode, .bucket_cap_mb = cap, .first_bucket_cap_mb = cap}});
+      return train_small_net(
+          {.ranks = 3, .ddp = {.mode = mode, .bucket_cap_mb = cap, .first_bucket_cap_mb = cap}});
     };
     const auto naive = run(DdpMode::kNaive);
     CHECK(largest_difference(run(DdpMode::kBucketed)[0], naive[0]) < 1e-6);
@@ -79,7 +84,8 @@ TEST_CASE("accumulating four micro-batches is one large batch") {
 }
 
 TEST_CASE("500 steps with delays everywhere never deadlock and never differ from naive") {
-  const auto naive = train_small_net({.ranks = 3, .global_batch = 6, .steps = 500, .ddp = {.mode = DdpMode::kNaive}});
+  const auto naive = train_small_net(
+      {.ranks = 3, .global_batch = 6, .steps = 500, .ddp = {.mode = DdpMode::kNaive}});
   const auto delayed = train_small_net(
       {.ranks = 3,
        .global_batch = 6,
@@ -148,7 +154,8 @@ TEST_CASE("ranks with different parameters all throw, with the first difference"
 TEST_CASE("rank 0's values and buffers reach every rank") {
   struct Counter : Module {
     explicit Counter(float value)
-        : weight(Tensor::from<float>({value}, {1}), true), count(Tensor::from<int64_t>({int64_t(value)}, {1})) {
+        : weight(Tensor::from<float>({value}, {1}), true),
+          count(Tensor::from<int64_t>({int64_t(value)}, {1})) {
       register_parameter("weight", weight);
       register_buffer("count", count);
     }

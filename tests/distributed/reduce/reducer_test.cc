@@ -23,7 +23,8 @@ namespace {
 
 constexpr DdpMode kAveraging[] = {DdpMode::kNaive, DdpMode::kBucketed, DdpMode::kOverlapped};
 
-/// total + sum(coefficients * parameter): a linear loss, whose gradients are the coefficients, whatever the values.
+/// total + sum(coefficients * parameter): a linear loss, whose gradients are the coefficients,
+/// whatever the values.
 Variable add_term(const Variable& total, const Variable& parameter, const Tensor& coefficients) {
   return record("add_term", Tensor::zeros({}, DType::kF64), {total, parameter},
                 [coefficients](const Tensor& grad, GradSink& sink) {
@@ -46,7 +47,8 @@ struct Toy {
   }
 
   static Tensor coefficients(const ParamSpec& spec, int rank, int step) {
-    const uint64_t seed = std::hash<std::string>{}(spec.name) + static_cast<uint64_t>(1000 * rank + step);
+    const uint64_t seed =
+        std::hash<std::string>{}(spec.name) + static_cast<uint64_t>(1000 * rank + step);
     return testing::random_tensor(spec.shape, seed, -1, 1, spec.dtype);
   }
 
@@ -55,7 +57,8 @@ struct Toy {
     const ParamSpec& spec = specs[static_cast<size_t>(param)];
     Tensor sum = Tensor::zeros(spec.shape, DType::kF64);
     for (int r = 0; r < ranks; ++r) {
-      for (int step : steps) ops::add_scaled(ops::cast(coefficients(spec, r, step), DType::kF64), 1.0 / ranks, sum);
+      for (int step : steps)
+        ops::add_scaled(ops::cast(coefficients(spec, r, step), DType::kF64), 1.0 / ranks, sum);
     }
     return sum;
   }
@@ -114,16 +117,20 @@ TEST_CASE("every mode, cap and number of ranks gives the mean") {
         CAPTURE(ranks);
         CAPTURE(name_of(mode));
         CAPTURE(cap);
-        spawn(ranks, [&](ProcessGroup& group) {
-          Toy toy(group.rank());
-          Reducer reducer(toy.parameters, plan_buckets(toy.specs, {cap, cap}), group, mode, nullptr);
-          for (int step = 0; step < 3; ++step) {
-            toy.zero_grad();
-            toy.loss(step).backward();
-            const double difference = toy.difference(ranks, {step});
-            if (difference > kTolerance) throw Error(str("step ", step, " differs by ", difference));
-          }
-        }, {.delay = random_delay});
+        spawn(ranks,
+              [&](ProcessGroup& group) {
+                Toy toy(group.rank());
+                Reducer reducer(toy.parameters, plan_buckets(toy.specs, {cap, cap}), group, mode,
+                                nullptr);
+                for (int step = 0; step < 3; ++step) {
+                  toy.zero_grad();
+                  toy.loss(step).backward();
+                  const double difference = toy.difference(ranks, {step});
+                  if (difference > kTolerance)
+                    throw Error(str("step ", step, " differs by ", difference));
+                }
+              },
+              {.delay = random_delay});
       }
     }
   }
@@ -135,7 +142,8 @@ TEST_CASE("local leaves each rank its own gradients") {
     Reducer reducer(toy.parameters, plan_buckets(toy.specs, {}), group, DdpMode::kLocal, nullptr);
     toy.loss(0).backward();
     const auto mine = toy.parameters[0].variable.grad();
-    if (testing::relative_difference(*mine, Toy::coefficients(toy.specs[0], group.rank(), 0)) > kTolerance) {
+    if (testing::relative_difference(*mine, Toy::coefficients(toy.specs[0], group.rank(), 0)) >
+        kTolerance) {
       throw Error("local gradient changed");
     }
   });
@@ -144,18 +152,22 @@ TEST_CASE("local leaves each rank its own gradients") {
 TEST_CASE("ranks that complete their gradients in different orders still reduce like with like") {
   // All buckets have one size, so a launch by arrival would not fail but add unlike gradients.
   for (int round = 0; round < 20; ++round) {
-    spawn(3, [&](ProcessGroup& group) {
-      Toy toy(group.rank(), /*mixed=*/false);
-      Reducer reducer(toy.parameters, plan_buckets(toy.specs, {0, 0}), group, DdpMode::kOverlapped, nullptr);
-      std::vector<int> order = Toy::in_order();
-      const PhiloxRange dice{static_cast<uint64_t>(round), static_cast<uint64_t>(group.rank()) << 20};
-      for (size_t i = order.size() - 1; i > 0; --i) {
-        std::swap(order[i], order[dice.bits(static_cast<int64_t>(i)) % (i + 1)]);
-      }
-      toy.loss(round, order).backward();
-      const double difference = toy.difference(3, {round});
-      if (difference > kTolerance) throw Error(str("differs by ", difference));
-    }, {.delay = random_delay});
+    spawn(3,
+          [&](ProcessGroup& group) {
+            Toy toy(group.rank(), /*mixed=*/false);
+            Reducer reducer(toy.parameters, plan_buckets(toy.specs, {0, 0}), group,
+                            DdpMode::kOverlapped, nullptr);
+            std::vector<int> order = Toy::in_order();
+            const PhiloxRange dice{static_cast<uint64_t>(round), static_cast<uint64_t>(group.rank())
+                                                                     << 20};
+            for (size_t i = order.size() - 1; i > 0; --i) {
+              std::swap(order[i], order[dice.bits(static_cast<int64_t>(i)) % (i + 1)]);
+            }
+            toy.loss(round, order).backward();
+            const double difference = toy.difference(3, {round});
+            if (difference > kTolerance) throw Error(str("differs by ", difference));
+          },
+          {.delay = random_delay});
   }
 }
 
@@ -164,25 +176,30 @@ TEST_CASE("accumulation: only the synchronised backward reduces, and then all th
     CAPTURE(name_of(mode));
     std::atomic<int> operations[3] = {};  // by rank
     const auto count = [&](int rank, int64_t) { ++operations[rank]; };
-    spawn(3, [&](ProcessGroup& group) {
-      Toy toy(group.rank());
-      Reducer reducer(toy.parameters, plan_buckets(toy.specs, {}), group, mode, nullptr);
-      reducer.set_synchronize(false);
-      toy.loss(0).backward();
-      toy.loss(1).backward();
-      if (operations[group.rank()] != 0) throw Error("communicated while synchronisation was off");
-      reducer.set_synchronize(true);
-      toy.loss(2).backward();
-      const double difference = toy.difference(3, {0, 1, 2});
-      if (difference > kTolerance) throw Error(str("differs by ", difference));
-    }, {.delay = count});
+    spawn(3,
+          [&](ProcessGroup& group) {
+            Toy toy(group.rank());
+            Reducer reducer(toy.parameters, plan_buckets(toy.specs, {}), group, mode, nullptr);
+            reducer.set_synchronize(false);
+            toy.loss(0).backward();
+            toy.loss(1).backward();
+            if (operations[group.rank()] != 0)
+              throw Error("communicated while synchronisation was off");
+            reducer.set_synchronize(true);
+            toy.loss(2).backward();
+            const double difference = toy.difference(3, {0, 1, 2});
+            if (difference > kTolerance) throw Error(str("differs by ", difference));
+          },
+          {.delay = count});
   }
 }
 
-TEST_CASE("gradients are views of the buckets before and after zero_grad, and are written in place") {
+TEST_CASE(
+    "gradients are views of the buckets before and after zero_grad, and are written in place") {
   spawn(2, [](ProcessGroup& group) {
     Toy toy(group.rank(), /*mixed=*/false);
-    Reducer reducer(toy.parameters, plan_buckets(toy.specs, {}), group, DdpMode::kOverlapped, nullptr);
+    Reducer reducer(toy.parameters, plan_buckets(toy.specs, {}), group, DdpMode::kOverlapped,
+                    nullptr);
     const uint64_t copied = gradient_bytes_copied();
     const std::byte* where = nullptr;
     for (int step = 0; step < 2; ++step) {
@@ -197,7 +214,8 @@ TEST_CASE("gradients are views of the buckets before and after zero_grad, and ar
   });
 }
 
-TEST_CASE("a parameter without a gradient ends the same backward with its name, and frees the others") {
+TEST_CASE(
+    "a parameter without a gradient ends the same backward with its name, and frees the others") {
   for (DdpMode mode : kAveraging) {
     std::mutex mutex;
     std::vector<std::string> messages(3);
@@ -220,24 +238,28 @@ TEST_CASE("a parameter without a gradient ends the same backward with its name, 
 }
 
 TEST_CASE("a backward that an exception cuts short leaves the next one right") {
-  spawn(3, [](ProcessGroup& group) {
-    Toy toy(group.rank());
-    Reducer reducer(toy.parameters, plan_buckets(toy.specs, {0, 0}), group, DdpMode::kOverlapped, nullptr);
-    // Every rank fails at the same parameter, after some buckets were launched.
-    HookHandle failing = toy.parameters[5].variable.on_grad_ready([](const Variable&) { throw Error("stop"); });
-    bool failed = false;
-    try {
-      toy.loss(0).backward();
-    } catch (const Error&) {
-      failed = true;
-    }
-    if (!failed) throw Error("the hook's exception was lost");
-    failing.reset();
-    toy.zero_grad();
-    toy.loss(1).backward();
-    const double difference = toy.difference(3, {1});
-    if (difference > kTolerance) throw Error(str("differs by ", difference));
-  }, {.delay = random_delay});
+  spawn(3,
+        [](ProcessGroup& group) {
+          Toy toy(group.rank());
+          Reducer reducer(toy.parameters, plan_buckets(toy.specs, {0, 0}), group,
+                          DdpMode::kOverlapped, nullptr);
+          // Every rank fails at the same parameter, after some buckets were launched.
+          HookHandle failing = toy.parameters[5].variable.on_grad_ready(
+              [](const Variable&) { throw Error("stop"); });
+          bool failed = false;
+          try {
+            toy.loss(0).backward();
+          } catch (const Error&) {
+            failed = true;
+          }
+          if (!failed) throw Error("the hook's exception was lost");
+          failing.reset();
+          toy.zero_grad();
+          toy.loss(1).backward();
+          const double difference = toy.difference(3, {1});
+          if (difference > kTolerance) throw Error(str("differs by ", difference));
+        },
+        {.delay = random_delay});
 }
 
 TEST_CASE("the timeline holds one transfer for each bucket, with its bytes") {
@@ -251,13 +273,15 @@ TEST_CASE("the timeline holds one transfer for each bucket, with its bytes") {
     const StepSummary summary = timeline.end_step();
     int64_t bytes = 0;
     for (const Bucket& bucket : plan.buckets) bytes += bucket.bytes;
-    if (summary.comm_bytes != bytes) throw Error(str("recorded ", summary.comm_bytes, " bytes of ", bytes));
+    if (summary.comm_bytes != bytes)
+      throw Error(str("recorded ", summary.comm_bytes, " bytes of ", bytes));
     size_t transfers = 0;
     const StepEvents events = timeline.kept().back();
     for (const auto& event : events.events) {
       transfers += event.span.activity == Activity::kCommunication;
     }
-    if (transfers != plan.buckets.size()) throw Error(str(transfers, " transfers of ", plan.buckets.size()));
+    if (transfers != plan.buckets.size())
+      throw Error(str(transfers, " transfers of ", plan.buckets.size()));
   });
 }
 

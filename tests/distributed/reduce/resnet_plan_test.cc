@@ -16,7 +16,8 @@ std::vector<int64_t> bucket_bytes(double first_mb, double rest_mb) {
     specs.push_back({name, parameter.shape(), parameter.dtype()});
   }
   std::vector<int64_t> bytes;
-  for (const Bucket& bucket : plan_buckets(specs, {.first_mb = first_mb, .rest_mb = rest_mb}).buckets) {
+  for (const Bucket& bucket :
+       plan_buckets(specs, {.first_mb = first_mb, .rest_mb = rest_mb}).buckets) {
     bytes.push_back(bucket.bytes);
   }
   return bytes;

@@ -21,7 +21,8 @@ namespace lockstep::testing {
 SmallNet::SmallNet(DType dtype, uint64_t seed) {
   uint64_t next = 100 * seed;
   const auto make = [&](const char* name, Variable& parameter, const Shape& shape, double bound) {
-    parameter = Variable(random_tensor(shape, next++, -bound, bound, dtype), /*requires_grad=*/true);
+    parameter =
+        Variable(random_tensor(shape, next++, -bound, bound, dtype), /*requires_grad=*/true);
     register_parameter(name, parameter);
   };
   make("conv1", conv1, {6, 3, 3, 2}, 0.3);
@@ -41,7 +42,8 @@ Variable SmallNet::forward(const Variable& x) const {
 
 SmallBatch small_batch(int step, int global_batch, int begin, int end, DType dtype) {
   const auto seed = static_cast<uint64_t>(step) + 5000;
-  const Tensor inputs = random_tensor({global_batch, 8, 8, 2}, seed, -1, 1, dtype).slice(begin, end);
+  const Tensor inputs =
+      random_tensor({global_batch, 8, 8, 2}, seed, -1, 1, dtype).slice(begin, end);
   const Tensor raw = random_tensor({global_batch}, seed + 5000, 0, 5);
   return {inputs, ops::cast(raw, DType::kI64).slice(begin, end)};
 }
@@ -54,7 +56,8 @@ std::vector<Tensor> train_one_rank(ProcessGroup& group, const TrainOptions& opti
   std::vector<HookHandle> hooks;
   if (options.hook_delay) {
     for (auto& [name, parameter] : net.named_parameters()) {
-      hooks.push_back(parameter.on_grad_ready([&](const Variable&) { options.hook_delay(group.rank()); }));
+      hooks.push_back(
+          parameter.on_grad_ready([&](const Variable&) { options.hook_delay(group.rank()); }));
     }
   }
   Sgd optimizer(net.named_parameters(), {.lr = 0.1, .momentum = 0.9});
@@ -64,9 +67,10 @@ std::vector<Tensor> train_one_rank(ProcessGroup& group, const TrainOptions& opti
     optimizer.zero_grad();
     for (int m = 0; m < options.micro_batches; ++m) {
       const int begin = group.rank() * per_rank + m * micro;
-      const SmallBatch batch = small_batch(step, options.global_batch, begin, begin + micro, options.dtype);
-      const Variable loss =
-          scale(cross_entropy(net.forward(Variable(batch.inputs)), batch.targets), 1.0 / options.micro_batches);
+      const SmallBatch batch =
+          small_batch(step, options.global_batch, begin, begin + micro, options.dtype);
+      const Variable loss = scale(cross_entropy(net.forward(Variable(batch.inputs)), batch.targets),
+                                  1.0 / options.micro_batches);
       if (m + 1 < options.micro_batches) {
         const NoSync no_sync = ddp.no_sync();
         loss.backward();
@@ -77,7 +81,8 @@ std::vector<Tensor> train_one_rank(ProcessGroup& group, const TrainOptions& opti
     optimizer.step();
   }
   std::vector<Tensor> values;
-  for (const auto& [name, parameter] : net.named_parameters()) values.push_back(ops::clone(parameter.data()));
+  for (const auto& [name, parameter] : net.named_parameters())
+    values.push_back(ops::clone(parameter.data()));
   return values;
 }
 
@@ -85,10 +90,12 @@ std::vector<Tensor> train_one_rank(ProcessGroup& group, const TrainOptions& opti
 
 std::vector<std::vector<Tensor>> train_small_net(const TrainOptions& options) {
   std::vector<std::vector<Tensor>> results(static_cast<size_t>(options.ranks));
-  spawn(options.ranks, [&](ProcessGroup& group) {
-    omp_set_num_threads(1);  // the ranks are the parallelism
-    results[static_cast<size_t>(group.rank())] = train_one_rank(group, options);
-  }, {.delay = options.delay});
+  spawn(options.ranks,
+        [&](ProcessGroup& group) {
+          omp_set_num_threads(1);  // the ranks are the parallelism
+          results[static_cast<size_t>(group.rank())] = train_one_rank(group, options);
+        },
+        {.delay = options.delay});
   return results;
 }
 

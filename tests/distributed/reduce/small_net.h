@@ -1,5 +1,5 @@
-// A small convolutional network without batch statistics, and its training on any number of ranks: what data-parallel
-// tests compare with one process.
+// A small convolutional network without batch statistics, and its training on any number of ranks:
+// what data-parallel tests compare with one process.
 #pragma once
 
 #include "lockstep/distributed/comm/process_group.h"
@@ -31,8 +31,8 @@ struct TrainOptions {
   std::function<void(int rank)> hook_delay = {};               // in backward, at each gradient
 };
 
-/// Trains with momentum SGD on data that depends on the step alone; rank r takes part r of each global batch. The result:
-/// for each rank, the parameters at the end.
+/// Trains with momentum SGD on data that depends on the step alone; rank r takes part r of each
+/// global batch. The result: for each rank, the parameters at the end.
 std::vector<std::vector<Tensor>> train_small_net(const TrainOptions& options);
 
 /// The batch of `step`: inputs and targets, rows [begin, end) of `global_batch`.
