@@ -134,7 +134,8 @@ void Reducer::abandon() {
 }
 
 void Reducer::record_transfer(const Work& work, int bucket, int64_t bytes) {
-  if (timeline_ == nullptr) return;
+  // On a stream the wait returns before the transfer is over, and its times are not known yet.
+  if (timeline_ == nullptr || !work.done()) return;
   const auto [start, finish] = work.times();
   timeline_->record({Activity::kCommunication, bucket, start, finish, bytes});
 }
