@@ -9,5 +9,5 @@ trap 'rm -rf "$include"' EXIT
 ln -s "$PWD" "$include/lockstep"
 files=("$@")
 [ ${#files[@]} -gt 0 ] || mapfile -t files < <(git ls-files '*.cc' ':!tests/fuzz' ':!tests/cuda')
-printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" \
-  clang-tidy --quiet --warnings-as-errors='*' -- -std=c++20 -fopenmp -I"$include" -isystem /usr/include/eigen3
+printf '%s\0' "${files[@]}" | xargs -0 -I{} -P "$(nproc)" \
+  clang-tidy --quiet --warnings-as-errors='*' {} -- -std=c++20 -fopenmp -I"$include" -isystem /usr/include/eigen3
