@@ -9,7 +9,7 @@ namespace lockstep::tools {
 Command launch_command(CLI::App& program) {
   CLI::App* app =
       program.add_subcommand("launch", "Start the processes of one job on this machine");
-  app->footer("Example: lockstep launch --nproc 2 -- train_resnet --data digits");
+  app->footer("Example: lockstep launch --nproc 2 -- train_resnet --dataset digits");
   const auto options = std::make_shared<LaunchOptions>();
   app->add_option("-n,--nproc", options->nproc, "How many processes")
       ->required()

@@ -47,6 +47,9 @@ std::vector<std::string> environment_with(
     if (null > 2) ::close(null);
     // Ignored signals stay ignored across exec; the ranks start with the defaults.
     for (int s : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(s, SIG_DFL);
+    // Its process group is not the terminal's foreground one; with `stty tostop` writing there
+    // would stop it.
+    ::signal(SIGTTOU, SIG_IGN);
     ::sigprocmask(SIG_SETMASK, &options.signal_mask, nullptr);
     ::execvpe(argv[0], argv, env);
   }

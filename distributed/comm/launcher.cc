@@ -61,9 +61,17 @@ class Signals {
     sigemptyset(&set_);
     for (int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set_, s);
     pthread_sigmask(SIG_BLOCK, &set_, &before_);
+    // A parent may have left SIGCHLD ignored. The kernel would reap the ranks itself then, and
+    // nobody would ever learn that they have ended.
+    struct sigaction standard {};
+    standard.sa_handler = SIG_DFL;
+    ::sigaction(SIGCHLD, &standard, &child_before_);
     fd_ = Socket(::signalfd(-1, &set_, SFD_NONBLOCK | SFD_CLOEXEC));
   }
-  ~Signals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  ~Signals() {
+    ::sigaction(SIGCHLD, &child_before_, nullptr);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
@@ -82,6 +90,7 @@ class Signals {
  private:
   sigset_t set_;
   sigset_t before_;
+  struct sigaction child_before_;
   Socket fd_;
 };
 
@@ -142,8 +151,9 @@ class Job {
     rank.index = r;
     const bool to_console = r == 0 || log_dir_ == "-";
     if (!to_console) {
-      rank.log = Socket(
-          ::open(log_path(r).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+      // Not emptied: it may be the log of another job that still runs, or of one to be resumed.
+      rank.log =
+          Socket(::open(log_path(r).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
       if (!rank.log.valid()) {
         throw IoError(str("launch: cannot write ", log_path(r), ": ", std::strerror(errno)));
       }

@@ -12,8 +12,8 @@ struct LaunchOptions {
   int nproc = 1;
   std::vector<std::string> command = {};  // program and arguments; the program is looked up in PATH
   uint16_t master_port = 0;               // 0: a free one
-  /// Where the output of ranks 1, 2, ... goes, as rank1.log, rank2.log; made if missing. Empty: to
-  /// the console too.
+  /// Where the output of ranks 1, 2, ... is appended, to rank1.log, rank2.log, ...; made if
+  /// missing. "-": the console. Empty: a new temporary folder, which is named on standard error.
   std::string log_dir = {};
   /// How long ranks have to end after SIGTERM before SIGKILL.
   std::chrono::milliseconds grace{700};
@@ -24,14 +24,14 @@ struct LaunchOptions {
 /// is unset. Lines of output get "[rank N] " before them; rank 0 keeps the console, its output as
 /// it is when that is a terminal.
 ///
-/// Returns 0 once all ranks have returned 0. As soon as one fails, or SIGINT or SIGTERM arrives
-/// here, the others are ended within a second, one line on standard error says which rank it was,
-/// how it ended and its last line of standard error, and the result is its exit code, or 128 + the
-/// signal. No process outlives the call, not even when this process is killed.
+/// Returns 0 once all ranks have returned 0. As soon as one fails, or SIGINT, SIGTERM or SIGHUP
+/// arrives here, the others are ended within a second, one line on standard error says which rank
+/// it was, how it ended and its last line of standard error, and the result is its exit code, or
+/// 128 + the signal. No process outlives the call, not even when this process is killed.
 ///
-/// For programs: SIGINT, SIGTERM and SIGCHLD are blocked in the calling thread during the call, so
-/// other threads must not be running. Throws ArgumentError for wrong options, IoError if something
-/// cannot be started or a log not be written.
+/// For programs: SIGINT, SIGTERM, SIGHUP and SIGCHLD are blocked in the calling thread during the
+/// call, so other threads must not be running. Throws ArgumentError for wrong options, IoError if
+/// something cannot be started or a log not be written.
 int launch(const LaunchOptions& options);
 
 /// For a program's own --nproc: launch() of this very program (/proc/self/exe) with `arguments`.

@@ -42,8 +42,8 @@ struct TcpStore::Impl {
   std::mutex mutex;
   std::vector<Socket> idle;  // connections at rest; a get() that waits keeps its own
 
-  Socket connect() {
-    const Deadline deadline = steady_clock::now() + options.timeout;
+  Socket connect(milliseconds timeout) {
+    const Deadline deadline = steady_clock::now() + timeout;
     Socket socket = comm::connect_to(options.host, port, deadline);
     comm::send_all(socket,
                    comm::encode_store_frame(
@@ -72,7 +72,9 @@ struct TcpStore::Impl {
         idle.pop_back();
       }
     }
-    if (!socket.valid()) socket = connect();
+    // The server has been reached before: one that does not answer now has ended, and is not about
+    // to start.
+    if (!socket.valid()) socket = connect(options.answer_timeout);
     const Deadline deadline = steady_clock::now() + options.answer_timeout + server_waits;
     comm::send_all(socket, comm::encode_store_frame(request), deadline);
     StoreFrame answer = receive_frame(socket, deadline);
@@ -102,7 +104,7 @@ TcpStore::TcpStore(TcpStoreOptions options) : impl_(std::make_unique<Impl>()) {
     check(o.port != 0, "TcpStore: a client needs the server's port");
     impl_->port = o.port;
   }
-  impl_->idle.push_back(impl_->connect());
+  impl_->idle.push_back(impl_->connect(o.timeout));
 }
 
 TcpStore::~TcpStore() {

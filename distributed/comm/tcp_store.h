@@ -15,8 +15,10 @@ struct TcpStoreOptions {
   bool serve = false;              // true on rank 0
   std::string token = {};          // the job's secret, 1 to 256 bytes
   int rank = -1;                   // if given, Store::kGone lists this rank once it has gone
-  std::chrono::milliseconds timeout{30'000};        // for reaching the server
-  std::chrono::milliseconds answer_timeout{5'000};  // beyond the time that get() itself waits
+  /// For reaching the server at first, which may start later than its clients.
+  std::chrono::milliseconds timeout{30'000};
+  /// For each answer, beyond the time that get() itself waits, and for reaching the server again.
+  std::chrono::milliseconds answer_timeout{5'000};
   /// A server that is destroyed stays until all clients have gone, this long at most, so that a
   /// rank that is still reading is not cut off; not while an exception unwinds.
   std::chrono::milliseconds linger{5'000};

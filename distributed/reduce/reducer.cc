@@ -69,10 +69,13 @@ void Reducer::begin() {
   in_backward_ = true;
   at_end_of_backward([this](bool completed) {
     in_backward_ = false;
-    if (!completed) {
-      abandon();
-    } else if (reducing_) {
+    if (!completed) return abandon();
+    if (!reducing_) return;
+    try {
       finish();
+    } catch (...) {
+      abandon();  // the next backward must not write into memory that is still being reduced
+      throw;
     }
   });
   reducing_ = synchronize_ && mode_ != DdpMode::kLocal;

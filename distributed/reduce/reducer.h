@@ -2,10 +2,12 @@
 // backward goes on (section 3.2.3 and algorithm 1 of Li et al., PVLDB 13(12), 2020).
 //
 // The life of a step:
-//   backward writes a gradient straight into its slice of the bucket; the parameter's hook fires ->
-//   on_ready the last gradient of a bucket arrives: the bucket is ready -> mark_ready the ready
-//   buckets at the front of the plan are launched: scaled by 1/N, then summed over the ranks ->
-//   launch backward has visited every node: wait for the collectives -> finish
+//
+//   on_ready     backward has written a gradient into its slice of the bucket, and its hook fires
+//   mark_ready   it was the bucket's last one: all ready buckets at the front of the plan go
+//   launch       a bucket is scaled by 1/N and summed over the ranks, while backward goes on
+//   finish       backward has visited every node: wait for the collectives
+//
 // After backward, grad() of every parameter is the mean over the ranks, in place.
 //
 // Buckets are launched in the plan's order on every rank, whatever the order in which they become

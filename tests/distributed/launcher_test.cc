@@ -69,6 +69,17 @@ TEST_CASE("launch: ranks, prefixes and logs") {
   CHECK(job.out() == "[rank 0] rank 0 of 3 gloo is done\n");
   CHECK(contents(logs + "/rank1.log") == "rank 1 of 3 gloo is done\n");
   CHECK(contents(logs + "/rank2.log") == "rank 2 of 3 gloo is done\n");
+  // The log of a job that is resumed, or still runs, is not lost to the next one.
+  Subprocess next(launch({"--nproc", "2", "--log-dir", logs}, {"collectives"}));
+  CHECK(next.wait() == 0);
+  CHECK(contents(logs + "/rank1.log") == "rank 1 of 3 gloo is done\nrank 1 of 2 gloo is done\n");
+}
+
+TEST_CASE("launch: a parent that ignores SIGCHLD does not keep it from seeing how ranks end") {
+  if (!programs_are_here()) return;
+  std::vector<std::string> command = launch({"--nproc", "2"}, {"exit", "3"});
+  command.insert(command.begin(), {"/usr/bin/env", "--ignore-signal=CHLD"});
+  CHECK(Subprocess(command).wait() == 3);
 }
 
 TEST_CASE("launch: the environment") {

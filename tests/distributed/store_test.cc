@@ -228,7 +228,7 @@ TEST_CASE("store: addresses that fail") {
                  "cannot resolve the address 'no.such.host.invalid'"));
   // The server ends while a client waits.
   auto dying = std::make_unique<comm::StoreServer>(comm::StoreServerOptions{.token = kToken});
-  TcpStore client({.port = dying->port(), .token = kToken});
+  TcpStore client({.port = dying->port(), .token = kToken, .answer_timeout = milliseconds(200)});
   std::thread killer([&] {
     std::this_thread::sleep_for(milliseconds(50));
     dying.reset();
@@ -236,6 +236,10 @@ TEST_CASE("store: addresses that fail") {
   CHECK(contains(message_of([&] { client.get("x", milliseconds(20'000)); }),
                  "rank 0 has probably ended"));
   killer.join();
+  // Then it is gone, and not awaited as it is at the start (30 s).
+  const auto later = steady_clock::now();
+  CHECK(contains(message_of([&] { client.set("x", ""); }), "cannot reach rank 0's store"));
+  CHECK(steady_clock::now() - later < milliseconds(5000));
 }
 
 TEST_CASE("store: the server stays until the clients have gone") {

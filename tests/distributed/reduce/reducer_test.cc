@@ -237,6 +237,32 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a backward that ends with an error leaves no reduction in flight") {
+  std::atomic<bool> in_flight = false;
+  const auto slowly = [&](int rank, int64_t) {
+    if (rank != 1) return;
+    in_flight = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    in_flight = false;
+  };
+  spawn(2,
+        [&](ProcessGroup& group) {
+          Toy toy(group.rank());
+          Reducer reducer(toy.parameters, plan_buckets(toy.specs, {0, 0}), group,
+                          DdpMode::kOverlapped, nullptr);
+          std::vector<int> order = Toy::in_order();
+          if (group.rank() == 1) order.erase(order.begin());  // the last bucket stays incomplete
+          try {
+            toy.loss(0, order).backward();
+          } catch (const Error&) {
+            if (group.rank() == 1 && in_flight) throw Error("memory is still being reduced");
+            return;
+          }
+          throw Error("a missing gradient went unnoticed");
+        },
+        {.delay = slowly});
+}
+
 TEST_CASE("a backward that an exception cuts short leaves the next one right") {
   spawn(3,
         [](ProcessGroup& group) {
