@@ -1,4 +1,4 @@
-"""The two rules of the house: lockstep_library and lockstep_test.
+"""The rules of the house: lockstep_library, lockstep_binary and lockstep_test.
 
 Headers are included as "lockstep/<folder>/<file>.h" from everywhere, which is also how an installed copy is used.
 """
@@ -43,11 +43,13 @@ def lockstep_library(name, hdrs = [], private_hdrs = [], copts = [], deps = [], 
         **kwargs
     )
 
-def lockstep_binary(name, copts = [], linkopts = [], **kwargs):
+def lockstep_binary(name, deps = [], copts = [], linkopts = [], **kwargs):
+    """A program. On a processor older than the one it was built for it says so."""
     native.cc_binary(
         name = name,
         copts = _COPTS + copts,
         linkopts = ["-fopenmp", "-lpthread"] + linkopts,
+        deps = deps + ["//base:isa_guard"],
         **kwargs
     )
 

@@ -47,6 +47,12 @@ bool Progress::fits(const std::string& line) const {
 Progress::Progress(std::FILE* out)
     : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) != 0) {}
 
+Progress::~Progress() {
+  if (!open_) return;
+  std::fputc('\n', out_);
+  std::fflush(out_);
+}
+
 void Progress::update(const std::string& line) {
   if (out_ == nullptr) return;
   if (terminal_ && fits(line)) {

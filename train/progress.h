@@ -1,5 +1,5 @@
-// Progress: the line that says how a run is doing. On a terminal that is wide
-// enough one line rewrites itself; elsewhere each is a line.
+// Progress: the line that says how a run is doing. On a terminal that is wide enough one line
+// rewrites itself; elsewhere each is a line.
 #pragma once
 
 #include "lockstep/train/step_times.h"
@@ -32,6 +32,10 @@ class Progress {
  public:
   /// `out` null: silent, as ranks other than 0 are.
   explicit Progress(std::FILE* out);
+  /// Ends a line that is still open, so that an error's message does not follow on it.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
 
   void update(const std::string& line);
   /// A line that stays, such as an epoch's result.

@@ -10,7 +10,7 @@ namespace lockstep {
 
 struct RunInfo {
   std::string program;
-  std::vector<std::string> arguments;  // as typed
+  std::vector<std::string> arguments;  // of the command line
   std::vector<std::pair<std::string, std::string>>
       settings;  // every option with its value in force
   uint64_t seed = 0;

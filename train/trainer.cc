@@ -110,13 +110,16 @@ void Trainer::backward(const Variable& loss, bool synchronize) {
   loss.backward();
 }
 
+void Trainer::require_finite(double loss) const {
+  if (std::isfinite(loss)) return;
+  throw Error(str("training diverged: the loss is ", loss, " at step ", position_.step,
+                  "; lower --lr, or warm up for longer"));
+}
+
 void Trainer::log_interval() {
   const Meter::Result train = meter_.reduce(parts_.group);
   meter_.reset();
-  if (!std::isfinite(train.loss)) {
-    throw Error(str("training diverged: the loss is ", train.loss, " at step ", position_.step,
-                    "; lower --lr, or warm up for longer"));
-  }
+  require_finite(train.loss);
   const double seconds = static_cast<double>(Timeline::now_ns() - interval_begin_ns_) * 1e-9;
   const auto steps = static_cast<size_t>(interval_steps_);
   const double per_second =

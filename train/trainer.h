@@ -91,6 +91,8 @@ class Trainer {
   Meter::Result evaluate();
   void end_epoch(TrainResult& result);
   void log_interval();
+  /// Throws Error for a loss that is no longer a number.
+  void require_finite(double loss) const;
   /// Collective. To `last.safetensors`, and to `best.safetensors` first when `best`.
   void save(bool best);
   int64_t total_steps() const { return steps_per_epoch() * options_.epochs; }

@@ -38,6 +38,9 @@ void Trainer::save(bool best) {
   checkpoint.rng = gather<int64_t>(group, {bits<int64_t>(rng.seed), bits<int64_t>(rng.next_block)});
   const auto& sums = meter_.sums();
   checkpoint.meter = gather<double>(group, {sums.begin(), sums.end()});
+  // On every rank alike, from all ranks' sums, before a run that has diverged replaces a checkpoint
+  // of before.
+  for (const double sum : checkpoint.meter.to_vector<double>()) require_finite(sum);
   if (parts_.run_dir == nullptr) return;
   checkpoint.model = parts_.model.state_dict();
   checkpoint.optimizer = parts_.optimizer.state();

@@ -33,7 +33,9 @@ Reducer::Reducer(std::vector<Parameter> parameters, BucketPlan plan, ProcessGrou
   check(!parameters_.empty(), "reducer: no parameter requires a gradient");
   for (size_t b = 0; b < plan_.buckets.size(); ++b) {
     for (int i : plan_.buckets[b].params) {
-      int& owner = bucket_of_.at(static_cast<size_t>(i));
+      check(i >= 0 && static_cast<size_t>(i) < parameters_.size(),
+            "reducer: the bucket plan holds parameter ", i, ", but there are ", parameters_.size());
+      int& owner = bucket_of_[static_cast<size_t>(i)];
       check(owner < 0, "reducer: the bucket plan holds ", parameters_[static_cast<size_t>(i)].name,
             " twice");
       owner = static_cast<int>(b);

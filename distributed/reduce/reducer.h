@@ -50,8 +50,8 @@ class Reducer {
   };
 
   /// All parameters require gradients and lie on one device; the plan indexes them and holds each
-  /// once. From here on their gradients live in the reducer's buckets. `group` and `timeline`
-  /// (null: none) must outlive the reducer.
+  /// once (ArgumentError). From here on their gradients live in the reducer's buckets. `group` and
+  /// `timeline` (null: none) must outlive the reducer.
   Reducer(std::vector<Parameter> parameters, BucketPlan plan, ProcessGroup& group, DdpMode mode,
           Timeline* timeline);
   /// Waits for what is in flight; the parameters get their gradient memory for themselves.

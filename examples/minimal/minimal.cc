@@ -1,6 +1,7 @@
 // The whole of data-parallel training: a model of your own, data of your own, gradients averaged
-// while backward runs, and a file to keep. One process:  minimal        Four:  lockstep launch
-// --nproc 4 -- minimal
+// while backward runs, and a file to keep.
+//   one process:    minimal
+//   four processes: lockstep launch --nproc 4 -- minimal
 #include "lockstep/autograd/ops/activation.h"
 #include "lockstep/autograd/ops/loss.h"
 #include "lockstep/distributed/comm/make_process_group.h"

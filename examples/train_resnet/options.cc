@@ -16,7 +16,8 @@ Examples:
   train_resnet --nproc 2 --output-dir out --resume auto   go on where it stopped
   train_resnet --dataset fashion-mnist --epochs 4 --batch-size 64 --nproc 2
   train_resnet --dataset synthetic --model resnet18 --ddp-mode naive --trace --output-dir out
-  torchrun --no-python --nproc-per-node 2 train_resnet    any launcher that sets RANK and WORLD_SIZE
+  RANK=0 WORLD_SIZE=2 MASTER_ADDR=host0 MASTER_PORT=29500 LOCKSTEP_TOKEN=secret train_resnet
+                                                          one rank of a job on several machines
 
 Exit codes: 0 trained, 1 failed, 2 wrong usage, 128 + N ended by signal N.)";
 

@@ -41,7 +41,7 @@ struct Options {
   int64_t log_interval = 50;
   bool trace = false;
 
-  std::vector<std::string> arguments;                         // as typed
+  std::vector<std::string> arguments;                         // of the command line
   std::vector<std::pair<std::string, std::string>> settings;  // all, for run.json
 };
 

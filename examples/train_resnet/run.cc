@@ -65,12 +65,10 @@ int set_threads(const Options& o, int world) {
   return omp_get_max_threads();
 }
 
+/// The bytes of its buckets, which for one model say all.
 std::string describe(const BucketPlan& plan) {
   std::string text;
-  for (const Bucket& bucket : plan.buckets) {
-    text += str(text.empty() ? "" : " ", name_of(bucket.dtype), ":");
-    for (size_t i = 0; i < bucket.params.size(); ++i) text += str(i ? "," : "", bucket.params[i]);
-  }
+  for (const Bucket& bucket : plan.buckets) text += str(text.empty() ? "" : "+", bucket.bytes);
   return text;
 }
 
@@ -202,6 +200,7 @@ void run(const Options& o, ProcessGroup& group) {
   const std::string from = checkpoint_to_resume(o, group);
   if (!from.empty()) {
     trainer.resume(from);
+    optimizer.set_lr(o.lr);  // the checkpoint's rate would win over --lr without a word
     progress.say(str("resumed from ", from, " at step ", trainer.position().step));
   }
   if (run_dir != nullptr) {

@@ -158,7 +158,7 @@ TEST_CASE("checkpoints that do not fit") {
   };
   refused(with({"--model", "resnet20"}), "--model resnet8");
   refused(with({"--seed", "9"}), "--seed 1");
-  refused(with({"--first-bucket-cap-mb", "0.01"}), "bucket plan");
+  refused(with({"--first-bucket-cap-mb", "0.01"}), "bucket plan (--bucket-cap-mb");
   refused({"--threads", "1", "--batch-size", "32", "--output-dir", dir / "run", "--resume", "auto"},
           "--batch-size 64");
   refused(quick({"--resume", dir / "none.safetensors"}), "none.safetensors");

@@ -127,5 +127,18 @@ TEST_CASE("killed at random moments, again and again") {
   }
 }
 
+TEST_CASE("a resumed run may take another learning rate") {
+  const testing::TempDir dir;
+  const auto train = [&](const char* epochs, const char* lr) {
+    const auto run = run_trainer({"--threads", "1", "--batch-size", "128", "--lr-scheduler",
+                                  "constant", "--warmup-steps", "0", "--resume", "auto",
+                                  "--output-dir", dir / "run", "--epochs", epochs, "--lr", lr});
+    REQUIRE_MESSAGE(run->exit_code() == 0, run->err());
+    return testing::read_text(dir / "run/metrics.jsonl");
+  };
+  CHECK(train("1", "0.125").find("\"lr\":0.125") != std::string::npos);
+  CHECK(train("2", "0.0625").find("\"lr\":0.0625") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -47,6 +47,7 @@ struct Setup {
   int64_t batch_size = 32;
   int64_t epochs = 3;
   int64_t accumulate = 1;
+  int64_t log_interval = 3;
   int64_t checkpoint_every = 4;
   double lr = 0.02;
   std::string dir;
@@ -136,7 +137,7 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
        .run_dir = run_dir.get()},
       {.epochs = setup.epochs,
        .grad_accum_steps = setup.accumulate,
-       .log_interval = 3,
+       .log_interval = setup.log_interval,
        .checkpoint_every = setup.checkpoint_every,
        .traits = {{"--batch-size", str(setup.batch_size)}}});
   if (setup.resume) trainer.resume(setup.dir + "/last.safetensors");
@@ -288,6 +289,17 @@ TEST_CASE("a loss that is no longer a number ends the run") {
   } catch (const Error& error) {
     CHECK(std::string(error.what()).find("diverged") != std::string::npos);
   }
+}
+
+TEST_CASE("a run that has diverged leaves the checkpoint of before") {
+  const testing::TempDir dir;
+  CHECK_THROWS_AS(
+      train({.log_interval = 1000, .checkpoint_every = 1, .lr = 1e30, .dir = dir / "run"}), Error);
+  const std::string file = dir / "run/last.safetensors";
+  const std::string bytes = testing::read_text(file);
+  const Checkpoint left =
+      parse_checkpoint(std::as_bytes(std::span(bytes.data(), bytes.size())), file);
+  for (const double sum : left.meter.to_vector<double>()) CHECK(std::isfinite(sum));
 }
 
 }  // namespace

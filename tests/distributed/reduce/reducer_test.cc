@@ -322,6 +322,11 @@ TEST_CASE("a plan that does not hold every parameter once is refused") {
   twice.buckets.back().params.push_back(twice.buckets.back().params.back());
   CHECK_THROWS_WITH_AS(Reducer(toy.parameters, twice, *group, DdpMode::kNaive, nullptr),
                        doctest::Contains("twice"), ArgumentError);
+  for (int stranger : {-1, Toy::kParams}) {
+    BucketPlan more = plan_buckets(toy.specs, {});
+    more.buckets.back().params.push_back(stranger);
+    CHECK_THROWS_AS(Reducer(toy.parameters, more, *group, DdpMode::kNaive, nullptr), ArgumentError);
+  }
 }
 
 }  // namespace
