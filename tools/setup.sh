@@ -67,5 +67,6 @@ for entry in "${missing[@]}"; do printf '  %-24s %s\n' "${entry%%|*}" "${entry#*
 names=("${missing[@]%%|*}")
 LC_ALL=C apt-get install --assume-no --no-install-recommends "${names[@]}" 2>/dev/null |
   sed -n 's/^\(Need to get\|After this operation\)/  &/p' || true
-DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${names[@]}" >/dev/null
+# By env, because sudo drops the caller's variables.
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${names[@]}" >/dev/null
 echo "setup: done"

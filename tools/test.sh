@@ -12,5 +12,7 @@ for argument in "$@"; do
     --config=tsan) config= filters=(--test_tag_filters=-no_tsan) ;;
   esac
 done
-bazel test $config --keep_going --noshow_progress "${filters[@]}" "$@" -- //...
-exec tools/count_tests.sh $?
+events=$(mktemp)
+trap 'rm -f "$events"' EXIT
+bazel test $config --keep_going --noshow_progress --build_event_json_file="$events" "${filters[@]}" "$@" -- //...
+tools/count_tests.sh $? "$events"

@@ -7,7 +7,11 @@ command -v clang-tidy >/dev/null || { echo "SKIPPED: clang-tidy is not installed
 include=$(mktemp -d)
 trap 'rm -rf "$include"' EXIT
 ln -s "$PWD" "$include/lockstep"
+# What the build generates.
+mkdir -p "$include/generated/lockstep/train"
+echo 'inline constexpr const char* kBuildCommit = "unknown";' >"$include/generated/lockstep/train/build_commit.h"
 files=("$@")
 [ ${#files[@]} -gt 0 ] || mapfile -t files < <(git ls-files '*.cc' ':!tests/fuzz' ':!tests/cuda')
 printf '%s\0' "${files[@]}" | xargs -0 -I{} -P "$(nproc)" \
-  clang-tidy --quiet --warnings-as-errors='*' {} -- -std=c++20 -fopenmp -I"$include" -isystem /usr/include/eigen3
+  clang-tidy --quiet --warnings-as-errors='*' {} -- \
+  -std=c++20 -fopenmp -I"$include" -I"$include/generated" -isystem /usr/include/eigen3
