@@ -1,14 +1,13 @@
 #include "lockstep/distributed/comm/tcp_store.h"
-#include "lockstep/tests/distributed/subprocess.h"
+#include "lockstep/tests/support/eventually.h"
+#include "lockstep/tests/support/process.h"
+#include "lockstep/tests/support/temp_dir.h"
 
 #include <doctest/doctest.h>
 
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <memory>
 
 namespace lockstep {
@@ -16,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-using testing::Subprocess;
+using testing::Process;
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -25,66 +24,55 @@ bool contains(const std::string& text, const std::string& part) {
 /// `lockstep launch` with these options of rank_program with these arguments.
 std::vector<std::string> launch(std::vector<std::string> options,
                                 const std::vector<std::string>& arguments) {
-  std::vector<std::string> command{testing::program("tools/lockstep"), "launch"};
+  std::vector<std::string> command{testing::program_path("tools/lockstep"), "launch"};
   command.insert(command.end(), options.begin(), options.end());
-  command.insert(command.end(), {"--", testing::program("tests/distributed/rank_program")});
+  command.insert(command.end(), {"--", testing::program_path("tests/distributed/rank_program")});
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }
 
-bool programs_are_here() {
-  if (!testing::program("tools/lockstep").empty()) return true;
-  std::cout << "SKIPPED: the programs are not here; run by bazel test\n";
-  return false;
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 bool alive(pid_t pid) {
   // A zombie is dead; its new parent has only not looked yet.
-  const std::string stat = contents("/proc/" + std::to_string(pid) + "/stat");
+  const std::string stat = testing::read_text("/proc/" + std::to_string(pid) + "/stat");
   return !stat.empty() && !contains(stat, ") Z");
 }
 
 /// The process ids that "stubborn" ranks have written, once all have.
-std::vector<pid_t> pids_in(const std::string& folder, int n) {
+std::vector<pid_t> pids_in(const testing::TempDir& dir, int n) {
   std::vector<pid_t> pids;
   for (int r = 0; r < n; ++r) {
-    const std::string path = folder + "/" + std::to_string(r);
+    const std::string path = dir / std::to_string(r);
     REQUIRE(testing::eventually([&] { return std::filesystem::exists(path); }));
-    pids.push_back(std::stoi(contents(path)));
+    pids.push_back(std::stoi(testing::read_text(path)));
   }
   return pids;
 }
 
 TEST_CASE("launch: ranks, prefixes and logs") {
-  if (!programs_are_here()) return;
-  const std::string logs = testing::make_folder() + "/made/by/launch";
-  Subprocess job(launch({"--nproc", "3", "--log-dir", logs}, {"collectives"}));
+  const testing::TempDir dir;
+  const std::string logs = dir / "made/by/launch";
+  Process job(launch({"--nproc", "3", "--log-dir", logs}, {"collectives"}));
   CHECK(job.wait() == 0);
   CHECK(job.err() == "");
   CHECK(job.out() == "[rank 0] rank 0 of 3 gloo is done\n");
-  CHECK(contents(logs + "/rank1.log") == "rank 1 of 3 gloo is done\n");
-  CHECK(contents(logs + "/rank2.log") == "rank 2 of 3 gloo is done\n");
+  CHECK(testing::read_text(logs + "/rank1.log") == "rank 1 of 3 gloo is done\n");
+  CHECK(testing::read_text(logs + "/rank2.log") == "rank 2 of 3 gloo is done\n");
   // The log of a job that is resumed, or still runs, is not lost to the next one.
-  Subprocess next(launch({"--nproc", "2", "--log-dir", logs}, {"collectives"}));
+  Process next(launch({"--nproc", "2", "--log-dir", logs}, {"collectives"}));
   CHECK(next.wait() == 0);
-  CHECK(contents(logs + "/rank1.log") == "rank 1 of 3 gloo is done\nrank 1 of 2 gloo is done\n");
+  CHECK(testing::read_text(logs + "/rank1.log") ==
+        "rank 1 of 3 gloo is done\nrank 1 of 2 gloo is done\n");
 }
 
 TEST_CASE("launch: a parent that ignores SIGCHLD does not keep it from seeing how ranks end") {
-  if (!programs_are_here()) return;
   std::vector<std::string> command = launch({"--nproc", "2"}, {"exit", "3"});
   command.insert(command.begin(), {"/usr/bin/env", "--ignore-signal=CHLD"});
-  CHECK(Subprocess(command).wait() == 3);
+  CHECK(Process(command).wait() == 3);
 }
 
 TEST_CASE("launch: the environment") {
-  if (!programs_are_here()) return;
-  Subprocess job(launch({"-n", "2", "--log-dir", "-"}, {"environment"}));
+  Process job(launch({"-n", "2", "--log-dir", "-"}, {"environment"}),
+              {.env = {{"OMP_NUM_THREADS", ""}}});
   CHECK(job.wait() == 0);
   for (const char* line :
        {"[rank 0] RANK=0\n", "[rank 1] RANK=1\n", "[rank 1] LOCAL_RANK=1\n",
@@ -92,18 +80,17 @@ TEST_CASE("launch: the environment") {
     CHECK(contains(job.out(), line));
   }
   CHECK_FALSE(contains(job.out(), "OMP_NUM_THREADS=\n"));
-  Subprocess set(launch({"-n", "1"}, {"environment"}), {{"OMP_NUM_THREADS", "7"}});
+  Process set(launch({"-n", "1"}, {"environment"}), {.env = {{"OMP_NUM_THREADS", "7"}}});
   CHECK(set.wait() == 0);
   CHECK(contains(set.out(), "OMP_NUM_THREADS=7\n"));
-  Subprocess self({testing::program("tests/distributed/rank_program"), "self"});
+  Process self({testing::program_path("tests/distributed/rank_program"), "self"});
   CHECK(self.wait() == 0);
   CHECK(contains(self.out(), "[rank 1] WORLD_SIZE=2\n"));
 }
 
 TEST_CASE("launch: a rank that fails ends all within a second and is named") {
-  if (!programs_are_here()) return;
   auto start = steady_clock::now();
-  Subprocess failed(launch({"--nproc", "3"}, {"exit", "3"}));
+  Process failed(launch({"--nproc", "3"}, {"exit", "3"}));
   CHECK(failed.wait() == 3);
   CHECK(steady_clock::now() - start < milliseconds(3000));
   CHECK(contains(failed.err(),
@@ -111,28 +98,26 @@ TEST_CASE("launch: a rank that fails ends all within a second and is named") {
   CHECK(contains(failed.err(), "/rank1.log)\n"));
 
   start = steady_clock::now();
-  Subprocess killed(launch({"--nproc", "2", "--log-dir", "-"}, {"kill"}));
+  Process killed(launch({"--nproc", "2", "--log-dir", "-"}, {"kill"}));
   CHECK(killed.wait() == 137);
   CHECK(steady_clock::now() - start < milliseconds(3000));
   CHECK(contains(killed.err(), "lockstep: rank 1 was killed by signal 9 (Killed)"));
 }
 
 TEST_CASE("launch: who died first is named, not who noticed it") {
-  if (!programs_are_here()) return;
-  Subprocess job(launch({"--nproc", "3", "--log-dir", "-"}, {"reduce-until", "kill"}));
+  Process job(launch({"--nproc", "3", "--log-dir", "-"}, {"reduce-until", "kill"}));
   CHECK(job.wait() == 137);
   CHECK(contains(job.err(), "lockstep: rank 2 was killed by signal 9"));
-  Subprocess victim(launch({"--nproc", "2", "--log-dir", "-"}, {"victim"}));
+  Process victim(launch({"--nproc", "2", "--log-dir", "-"}, {"victim"}));
   CHECK(victim.wait() == 5);
   CHECK(contains(victim.err(), "lockstep: rank 1 exited with code 5; its last line: the cause"));
 }
 
 TEST_CASE("launch: Ctrl-C ends ranks that ignore it") {
-  if (!programs_are_here()) return;
   for (int signal : {SIGINT, SIGTERM}) {
-    const std::string folder = testing::make_folder();
-    Subprocess job(launch({"--nproc", "2"}, {"stubborn", folder}));
-    const auto pids = pids_in(folder, 2);
+    const testing::TempDir dir;
+    Process job(launch({"--nproc", "2"}, {"stubborn", dir.path().string()}));
+    const auto pids = pids_in(dir, 2);
     const auto start = steady_clock::now();
     ::kill(job.pid(), signal);
     CHECK(job.wait() == 128 + signal);
@@ -143,32 +128,30 @@ TEST_CASE("launch: Ctrl-C ends ranks that ignore it") {
 }
 
 TEST_CASE("launch: a launcher that is killed leaves no orphans") {
-  if (!programs_are_here()) return;
-  const std::string folder = testing::make_folder();
-  Subprocess job(launch({"--nproc", "2"}, {"stubborn", folder}));
-  const auto pids = pids_in(folder, 2);
+  const testing::TempDir dir;
+  Process job(launch({"--nproc", "2"}, {"stubborn", dir.path().string()}));
+  const auto pids = pids_in(dir, 2);
   ::kill(job.pid(), SIGKILL);
   CHECK(job.wait() == 137);
-  for (pid_t pid : pids) CHECK(testing::eventually([pid] { return !alive(pid); }, 1000));
+  for (pid_t pid : pids)
+    CHECK(testing::eventually([pid] { return !alive(pid); }, milliseconds(1000)));
 }
 
 TEST_CASE("launch: two jobs at once") {
-  if (!programs_are_here()) return;
-  std::vector<std::unique_ptr<Subprocess>> jobs;
+  std::vector<std::unique_ptr<Process>> jobs;
   for (int i = 0; i < 2; ++i) {
-    jobs.push_back(std::make_unique<Subprocess>(launch({"--nproc", "2"}, {"collectives"})));
+    jobs.push_back(std::make_unique<Process>(launch({"--nproc", "2"}, {"collectives"})));
   }
   for (auto& job : jobs) {
-    CHECK(job->wait(60'000) == 0);
+    CHECK(job->wait(milliseconds(60'000)) == 0);
     CHECK(contains(job->out(), "rank 0 of 2 gloo is done"));
   }
 }
 
 TEST_CASE("launch: wrong use") {
-  if (!programs_are_here()) return;
-  const std::string lockstep = testing::program("tools/lockstep");
+  const std::string lockstep = testing::program_path("tools/lockstep");
   const auto fails = [](std::vector<std::string> command, int code, const std::string& words) {
-    Subprocess job(std::move(command));
+    Process job(std::move(command));
     CHECK(job.wait() == code);
     CHECK(contains(job.err(), words));
     CHECK(job.out() == "");

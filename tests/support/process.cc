@@ -1,5 +1,7 @@
 #include "lockstep/tests/support/process.h"
 
+#include "lockstep/tests/support/eventually.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -11,7 +13,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <stdexcept>
-#include <thread>
 
 namespace lockstep::testing {
 namespace {
@@ -69,19 +70,21 @@ Process::~Process() {
 }
 
 bool Process::ends_within(std::chrono::milliseconds time) {
-  const auto end = std::chrono::steady_clock::now() + time;
-  while (!ended_) {
-    int status = 0;
-    if (::waitpid(pid_, &status, WNOHANG) == pid_) {
-      ended_ = true;
-      exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    } else if (std::chrono::steady_clock::now() > end) {
-      return false;
-    } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  }
-  return true;
+  return eventually(
+      [this] {
+        int status = 0;
+        if (!ended_ && ::waitpid(pid_, &status, WNOHANG) == pid_) {
+          ended_ = true;
+          exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        }
+        return ended_;
+      },
+      time);
+}
+
+int Process::wait(std::chrono::milliseconds time) {
+  ends_within(time);
+  return exit_code_;
 }
 
 std::string Process::out() const { return contents(out_fd_); }

@@ -29,6 +29,8 @@ class Process {
   pid_t pid() const { return pid_; }
   /// Waits at most that long; whether it has ended.
   bool ends_within(std::chrono::milliseconds time);
+  /// The same; its exit code as below.
+  int wait(std::chrono::milliseconds time = std::chrono::milliseconds(20'000));
   /// Its exit code, or 128 + the signal that ended it; -1 while it runs.
   int exit_code() const { return exit_code_; }
   /// What it has written so far.
