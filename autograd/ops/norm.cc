@@ -70,9 +70,10 @@ Variable normalise(const char* op, const Variable& x, const Variable& weight, co
         if (sink.wants(1)) put(sum_grad_xhat, sink.dest(1));
         if (sink.wants(2)) put(sum_grad, sink.dest(2));
         if (!sink.wants(0)) return;
-        const double count = static_cast<double>(in.x.numel() / in.x.dim(-1));
+        const int64_t count = in.x.numel() / in.x.dim(-1);  // values in each channel
         ops::batch_norm_backward_data(g, y, in, weight.get(), training ? sum_grad : Tensor(),
-                                      training ? sum_grad_xhat : Tensor(), count, sink.dest(0));
+                                      training ? sum_grad_xhat : Tensor(),
+                                      static_cast<double>(count), sink.dest(0));
       });
 }
 
