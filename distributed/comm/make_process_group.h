@@ -15,7 +15,7 @@ struct ProcessGroupOptions {
   /// How long one operation may take, waiting for the slowest rank included.
   std::chrono::milliseconds timeout{30'000};
   /// This rank's own address; empty: the one by which it reaches MASTER_ADDR.
-  std::string host = "";
+  std::string host = {};
 };
 
 /// Blocks until all ranks have come. Throws ArgumentError for a wrong option or environment,
