@@ -251,7 +251,13 @@ TEST_CASE("a backward that ends with an error leaves no reduction in flight") {
           Reducer reducer(toy.parameters, plan_buckets(toy.specs, {0, 0}), group,
                           DdpMode::kOverlapped, nullptr);
           std::vector<int> order = Toy::in_order();
-          if (group.rank() == 1) order.erase(order.begin());  // the last bucket stays incomplete
+          HookHandle until_it_runs;
+          if (group.rank() == 1) {
+            order.erase(order.begin());  // the last bucket stays incomplete
+            until_it_runs = toy.parameters[1].variable.on_grad_ready([&](const Variable&) {
+              while (!in_flight) std::this_thread::yield();
+            });
+          }
           try {
             toy.loss(0, order).backward();
           } catch (const Error&) {
