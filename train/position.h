@@ -15,4 +15,10 @@ struct Position {
   bool operator==(const Position&) const = default;
 };
 
+/// Optimizer steps in an epoch of `batches` batches: a short last group of micro-batches is a step
+/// of its own.
+inline int64_t steps_in_epoch(int64_t batches, int64_t grad_accum_steps) {
+  return (batches + grad_accum_steps - 1) / grad_accum_steps;
+}
+
 }  // namespace lockstep

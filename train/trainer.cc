@@ -22,7 +22,7 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options)
 }
 
 int64_t Trainer::steps_per_epoch() const {
-  return (parts_.train_data.batches() + options_.grad_accum_steps - 1) / options_.grad_accum_steps;
+  return steps_in_epoch(parts_.train_data.batches(), options_.grad_accum_steps);
 }
 
 TrainResult Trainer::run() {

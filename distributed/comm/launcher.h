@@ -27,7 +27,7 @@ struct LaunchOptions {
 /// Returns 0 once all ranks have returned 0. As soon as one fails, or SIGINT, SIGTERM or SIGHUP
 /// arrives here, the others are ended within a second, one line on standard error says which rank
 /// it was, how it ended and its last line of standard error, and the result is its exit code, or
-/// 128 + the signal. No process outlives the call, not even when this process is killed.
+/// 128 + the signal. No rank outlives the call, not even when this process is killed.
 ///
 /// For programs: SIGINT, SIGTERM, SIGHUP and SIGCHLD are blocked in the calling thread during the
 /// call, so other threads must not be running. Throws ArgumentError for wrong options, IoError if

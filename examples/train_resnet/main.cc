@@ -29,6 +29,8 @@ int run_main(int argc, char** argv) {
     }
   }
   const auto group = make_process_group();
+  check(options.nproc == 1 || options.nproc == group->size(), "--nproc ", options.nproc,
+        ": another launcher has started ", group->size(), " already; leave --nproc out");
   train_resnet::run(options, *group);
   return 0;
 }

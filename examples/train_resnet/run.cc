@@ -146,8 +146,7 @@ void run(const Options& o, ProcessGroup& group) {
   }
   const auto model = make_resnet(o.model, model_options, init);
 
-  const int64_t steps_per_epoch =
-      (train_data.batches() + o.grad_accum_steps - 1) / o.grad_accum_steps;
+  const int64_t steps_per_epoch = steps_in_epoch(train_data.batches(), o.grad_accum_steps);
   Timeline timeline(
       {.sample_every = o.trace ? std::max<int64_t>(1, o.epochs * steps_per_epoch / 32) : 0});
   DataParallel ddp(*model, group,

@@ -213,6 +213,12 @@ ProcessOptions rank_of_two(const char* rank, const std::string& port) {
                   {"LOCKSTEP_TOKEN", "0123456789abcdef0123456789abcdef"}}};
 }
 
+TEST_CASE("--nproc under another launcher") {
+  ProcessOptions alone = rank_of_two("0", Listener().port);
+  alone.env[1].second = "1";
+  refused({"--nproc", "4"}, "--nproc 4: another launcher has started 1", alone);
+}
+
 TEST_CASE("a port that is taken") {
   const Listener listener;
   refused({}, listener.port, rank_of_two("0", listener.port));
