@@ -12,25 +12,28 @@ Shape::Shape(std::initializer_list<int64_t> dims)
 Shape::Shape(const int64_t* dims, int ndim) : ndim_(ndim) {
   check(ndim >= 0 && ndim <= kMaxDims, "shape: wanted at most ", kMaxDims, " dimensions, got ",
         ndim);
+  int64_t without_zeros = 1;
   for (int i = 0; i < ndim; ++i) {
     check(dims[i] >= 0, "shape: dimension ", i, " is negative: ", dims[i]);
-    check(dims[i] == 0 || numel_ <= (int64_t{1} << 62) / dims[i],
-          "shape: the number of elements overflows");
+    const int64_t extent = std::max<int64_t>(dims[i], 1);
+    check(without_zeros <= (int64_t{1} << 62) / extent, "shape: the number of elements overflows");
+    without_zeros *= extent;
     dims_[static_cast<size_t>(i)] = dims[i];
     numel_ *= dims[i];
   }
 }
 
-int64_t Shape::dim(int i) const {
+int Shape::axis(int i, const char* op) const {
   const int at = i < 0 ? i + ndim_ : i;
-  check(at >= 0 && at < ndim_, "shape: dimension ", i, " of ", to_string(), " does not exist");
-  return (*this)[at];
+  check(at >= 0 && at < ndim_, op, ": dimension ", i, " of ", *this, " does not exist");
+  return at;
 }
 
+int64_t Shape::dim(int i) const { return (*this)[axis(i, "shape")]; }
+
 Shape Shape::with_dim(int i, int64_t extent) const {
-  dim(i);
   auto dims = dims_;
-  dims[static_cast<size_t>(i < 0 ? i + ndim_ : i)] = extent;
+  dims[static_cast<size_t>(axis(i, "shape"))] = extent;
   return Shape(dims.data(), ndim_);
 }
 

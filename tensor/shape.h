@@ -15,7 +15,7 @@ class Shape {
   /// No dimensions: a scalar, one element.
   Shape() = default;
   /// Throws ArgumentError for a negative extent, more than kMaxDims of them, or a product over
-  /// 2^62.
+  /// 2^62; extents of 0 are left out of it, so that the product of any of them fits too.
   Shape(std::initializer_list<int64_t> dims);
   Shape(const int64_t* dims, int ndim);
 
@@ -23,7 +23,10 @@ class Shape {
   int64_t numel() const { return numel_; }
   /// No bounds check: 0 <= i < ndim().
   int64_t operator[](int i) const { return dims_[static_cast<size_t>(i)]; }
-  /// Negative i counts from the end; throws ArgumentError out of range.
+  /// Dimension i counted from the start; negative i counts from the end. Throws ArgumentError,
+  /// naming `op`, out of range.
+  int axis(int i, const char* op) const;
+  /// The extent of that dimension.
   int64_t dim(int i) const;
   const int64_t* begin() const { return dims_.data(); }
   const int64_t* end() const { return dims_.data() + ndim_; }

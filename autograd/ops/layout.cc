@@ -26,13 +26,10 @@ Variable reshape(const Variable& x, std::initializer_list<int64_t> dims) {
 }
 
 Variable flatten(const Variable& x, int start_dim) {
-  const int ndim = x.data().ndim();
-  const int start = start_dim < 0 ? start_dim + ndim : start_dim;
-  check(start >= 0 && start < ndim, "flatten: dimension ", start_dim, " of ", x.shape(),
-        " does not exist");
+  const int start = x.shape().axis(start_dim, "flatten");
   std::array<int64_t, Shape::kMaxDims> extent{};
   std::copy_n(x.shape().begin(), start, extent.begin());
-  extent[static_cast<size_t>(start)] = x.shape().numel(start, ndim);
+  extent[static_cast<size_t>(start)] = x.shape().numel(start, x.shape().ndim());
   return reshaped("flatten", x, x.data().reshape(Shape(extent.data(), start + 1)));
 }
 
@@ -71,13 +68,10 @@ Variable permute(const Variable& x, const std::vector<int>& dims) {
 }
 
 Variable transpose(const Variable& x, int dim0, int dim1) {
-  const int ndim = x.data().ndim();
   const auto counted = [&](int dim) {
-    const int at = dim < 0 ? dim + ndim : dim;
-    check(at >= 0 && at < ndim, "transpose: dimension ", dim, " of ", x.shape(), " does not exist");
-    return static_cast<size_t>(at);
+    return static_cast<size_t>(x.shape().axis(dim, "transpose"));
   };
-  std::vector<int> dims(static_cast<size_t>(ndim));
+  std::vector<int> dims(static_cast<size_t>(x.shape().ndim()));
   std::iota(dims.begin(), dims.end(), 0);
   std::swap(dims[counted(dim0)], dims[counted(dim1)]);
   return permute(x, dims);

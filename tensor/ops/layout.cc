@@ -8,13 +8,6 @@
 namespace lockstep::ops {
 namespace {
 
-/// `dim` counted from the start; throws when it does not exist.
-int checked_dim(const Shape& shape, int dim, const char* op) {
-  const int at = dim < 0 ? dim + shape.ndim() : dim;
-  check(at >= 0 && at < shape.ndim(), op, ": dimension ", dim, " of ", shape, " does not exist");
-  return at;
-}
-
 /// The block that `part` is within `whole`, as rows of the dimensions from `dim` on.
 struct Part {
   int64_t rows, width, whole_pitch, whole_offset;
@@ -35,7 +28,7 @@ Shape permuted_shape(const Shape& shape, const std::vector<int>& dims) {
 Tensor concat(std::span<const Tensor> xs, int dim) {
   check(!xs.empty(), "concat: wanted at least one tensor");
   const Tensor& first = xs.front();
-  const int at = checked_dim(first.shape(), dim, "concat");
+  const int at = first.shape().axis(dim, "concat");
   int64_t extent = 0;
   for (const Tensor& x : xs) {
     check(x.dtype() == first.dtype() && x.device() == first.device(),
@@ -63,7 +56,7 @@ Tensor concat(std::span<const Tensor> xs, int dim) {
 }
 
 void take_part(const Tensor& whole, int dim, int64_t begin, const Dest& to) {
-  const int at = checked_dim(whole.shape(), dim, "take_part");
+  const int at = whole.shape().axis(dim, "take_part");
   const Shape& shape = to.out.shape();
   check(shape.ndim() == whole.ndim() && shape.with_dim(at, whole.dim(at)) == whole.shape() &&
             begin >= 0 && begin + shape[at] <= whole.dim(at) && to.out.dtype() == whole.dtype(),

@@ -13,17 +13,16 @@ using DimSet = std::array<bool, Shape::kMaxDims>;
 DimSet dim_set(const Shape& shape, const std::vector<int>& dims, const char* op) {
   DimSet set{};
   for (int dim : dims) {
-    const int at = dim < 0 ? dim + shape.ndim() : dim;
-    check(at >= 0 && at < shape.ndim(), op, ": dimension ", dim, " of ", shape, " does not exist");
-    check(!set[static_cast<size_t>(at)], op, ": dimension ", dim, " is named twice");
-    set[static_cast<size_t>(at)] = true;
+    const auto at = static_cast<size_t>(shape.axis(dim, op));
+    check(!set[at], op, ": dimension ", dim, " is named twice");
+    set[at] = true;
   }
   return set;
 }
 
 /// [outer, extent, inner] around `dim`.
 Shape around(const Shape& shape, int dim) {
-  const int at = dim < 0 ? dim + shape.ndim() : dim;
+  const int at = shape.axis(dim, "max");
   return {shape.numel(0, at), shape[at], shape.numel(at + 1, shape.ndim())};
 }
 

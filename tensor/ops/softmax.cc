@@ -6,8 +6,7 @@ namespace lockstep::ops {
 namespace {
 
 SoftmaxExtents extents_of(const Tensor& x, int dim, const char* op) {
-  const int axis = dim < 0 ? dim + x.ndim() : dim;
-  check(axis >= 0 && axis < x.ndim(), op, ": ", x.shape(), " has no dimension ", dim);
+  const int axis = x.shape().axis(dim, op);
   return {x.shape().numel(0, axis), x.dim(axis), x.shape().numel(axis + 1, x.ndim())};
 }
 

@@ -23,6 +23,8 @@ TEST_CASE("shape: extents, counts, text, equality") {
   CHECK(Shape().numel() == 1);
   CHECK(Shape().to_string() == "[]");
   CHECK(Shape{3, 0, 5}.numel() == 0);
+  CHECK(s.axis(2, "op") == 2);
+  CHECK(s.axis(-3, "op") == 0);
 }
 
 TEST_CASE("shape: what cannot be is refused") {
@@ -32,8 +34,13 @@ TEST_CASE("shape: what cannot be is refused") {
   CHECK_THROWS_WITH_AS((Shape{int64_t{1} << 31, int64_t{1} << 31, 2}),
                        doctest::Contains("overflows"), ArgumentError);
   CHECK_NOTHROW((Shape{int64_t{1} << 31, int64_t{1} << 31}));
+  // No elements, but a slice of it would count them: the rows alone overflow.
+  CHECK_THROWS_WITH_AS((Shape{0, int64_t{1} << 62, 4}), doctest::Contains("overflows"),
+                       ArgumentError);
   CHECK_THROWS_WITH_AS((Shape{2}.dim(1)), doctest::Contains("does not exist"), ArgumentError);
   CHECK_THROWS_AS((Shape{2}.dim(-2)), ArgumentError);
+  CHECK_THROWS_WITH_AS((Shape{2, 3}.axis(-3, "op")), "op: dimension -3 of [2, 3] does not exist",
+                       ArgumentError);
   CHECK_THROWS_AS((Shape{2}.with_dim(1, 3)), ArgumentError);
 }
 
