@@ -44,8 +44,12 @@ void CachingAllocator::deallocate(void* memory, size_t bytes) noexcept {
   const size_t rounded = size_class(bytes);
   std::lock_guard lock(mutex_);
   stats_.bytes_in_use -= rounded;
-  stats_.bytes_cached += rounded;
-  free_[rounded].push_back(memory);
+  try {
+    free_[rounded].push_back(memory);
+    stats_.bytes_cached += rounded;
+  } catch (const std::bad_alloc&) {  // no memory for the note: the block cannot be kept
+    put_(memory);
+  }
 }
 
 AllocatorStats CachingAllocator::stats() const {

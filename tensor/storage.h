@@ -1,4 +1,4 @@
-// Storage: the owned memory behind tensors. Internal to tensor/.
+// Storage: the owned memory behind tensors. Private to tensor/tensor.cc.
 #pragma once
 
 #include "lockstep/tensor/allocator.h"

@@ -4,6 +4,17 @@
 #include "lockstep/tensor/storage.h"
 
 namespace lockstep {
+namespace {
+
+/// Over 2^62 the count of bytes would wrap, and little memory pass for much.
+size_t checked_bytes(const Shape& shape, DType dtype) {
+  const auto size = static_cast<int64_t>(size_of(dtype));
+  check(shape.numel() <= (int64_t{1} << 62) / size, "tensor: ", name_of(dtype), " ", shape,
+        " takes more than 2^62 bytes");
+  return static_cast<size_t>(shape.numel() * size);
+}
+
+}  // namespace
 
 const char* name_of(DType dtype) {
   switch (dtype) {
@@ -24,11 +35,11 @@ const char* name_of(DType dtype) {
 }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
+  const size_t bytes = checked_bytes(shape, dtype);
   Tensor tensor;
   tensor.shape_ = shape;
   tensor.dtype_ = dtype;
-  tensor.storage_ =
-      std::make_shared<Storage>(tensor.nbytes(), device, device_memory(device).allocator);
+  tensor.storage_ = std::make_shared<Storage>(bytes, device, device_memory(device).allocator);
   return tensor;
 }
 
@@ -39,10 +50,11 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
 }
 
 Tensor Tensor::borrow(void* memory, const Shape& shape, DType dtype, Device device) {
+  const size_t bytes = checked_bytes(shape, dtype);
   Tensor tensor;
   tensor.shape_ = shape;
   tensor.dtype_ = dtype;
-  tensor.storage_ = std::make_shared<Storage>(memory, tensor.nbytes(), device);
+  tensor.storage_ = std::make_shared<Storage>(memory, bytes, device);
   return tensor;
 }
 

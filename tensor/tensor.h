@@ -22,7 +22,8 @@ class Tensor {
   /// Undefined: no memory. Only defined() and assignment may be used.
   Tensor() = default;
 
-  /// Uninitialised memory of `shape`; 256-byte aligned.
+  /// Uninitialised memory of `shape`; 256-byte aligned. Throws ArgumentError for more than 2^62
+  /// bytes, std::bad_alloc when there is not so much memory.
   static Tensor empty(const Shape& shape, DType dtype, Device device = Device::cpu());
   static Tensor zeros(const Shape& shape, DType dtype, Device device = Device::cpu());
   /// A tensor over memory of somebody else, who keeps it alive as long as this or a view of it is

@@ -70,6 +70,11 @@ TEST_CASE("tensor: wrong uses are refused") {
   CHECK_THROWS_AS(t.item(), ArgumentError);
   CHECK_THROWS_AS(Tensor::from<float>({1, 2}, {3}), ArgumentError);
   CHECK_THROWS_AS(Tensor().raw(), ArgumentError);
+  // 2^64 bytes, which a size_t counts as none.
+  CHECK_THROWS_WITH_AS(Tensor::empty({int64_t{1} << 62}, DType::kF32),
+                       doctest::Contains("2^62 bytes"), ArgumentError);
+  char byte = 0;
+  CHECK_THROWS_AS(Tensor::borrow(&byte, {int64_t{1} << 62}, DType::kF32), ArgumentError);
   CHECK_THROWS_AS(Tensor::zeros({}, DType::kF32).slice(0, 0), ArgumentError);
   CHECK_THROWS_AS(Tensor::empty({1}, DType::kF32, Device::cuda()),
                   UnsupportedError);  // none is linked in
