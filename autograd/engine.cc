@@ -22,7 +22,7 @@ struct Run {
   std::vector<NodePtr> nodes;
   std::vector<LeafPtr> leaves;
   std::vector<std::function<void(bool)>> at_end;
-  bool completed = false;
+  size_t told = 0;  // so many of at_end know how it ended
 };
 
 thread_local Run* current = nullptr;
@@ -37,11 +37,10 @@ Run::~Run() {
     node->pending = 0;
   }
   for (const LeafPtr& leaf : leaves) leaf->pending = 0;
-  if (completed) return;
-  for (const auto& fn : at_end) {
+  while (told < at_end.size()) {
     try {
-      fn(false);
-    } catch (const std::exception&) {
+      at_end[told++](false);
+    } catch (...) {
       // The exception that cut the backward short is on its way already.
     }
   }
@@ -103,8 +102,14 @@ void give_to_node(Node& node, Tensor grad) {
 void Engine::run(const Variable& root, const Tensor& grad, bool retain_graph) {
   Run run;
   const auto fire_hooks = [](const LeafPtr& leaf) {
-    for (size_t i = 0; i < leaf->hooks.size(); ++i) {  // by index: a hook may remove hooks
-      const GradHook hook = leaf->hooks[i].second;
+    const auto& hooks = leaf->hooks;  // their numbers rise
+    uint64_t last = 0;
+    for (;;) {  // found anew each time: a hook may add hooks and remove them, itself too
+      const auto next = std::find_if(hooks.begin(), hooks.end(),
+                                     [=](const auto& entry) { return entry.first > last; });
+      if (next == hooks.end()) return;
+      last = next->first;
+      const GradHook hook = next->second;
       hook(Variable(leaf));
     }
   };
@@ -132,8 +137,10 @@ void Engine::run(const Variable& root, const Tensor& grad, bool retain_graph) {
       }
     }
   }
-  run.completed = true;
-  for (size_t i = 0; i < run.at_end.size(); ++i) run.at_end[i](true);
+  while (run.told < run.at_end.size()) {
+    const auto fn = std::move(run.at_end[run.told++]);  // it may add others
+    fn(true);
+  }
 }
 
 GradSink::GradSink(Node& node) : node_(node), given_(node.inputs.size(), false) {}
@@ -158,9 +165,11 @@ Dest GradSink::dest(int i) {
 
 void GradSink::give(int i, Tensor grad) {
   const Edge& edge = take(i);
-  const Shape& wanted = edge.leaf != nullptr ? edge.leaf->data.shape() : edge.node->shape;
-  check(grad.shape() == wanted, "backward: ", node_.op, " gave a gradient of ", grad.shape(),
-        " for input ", i, " of ", wanted);
+  const Shape& shape = edge.leaf != nullptr ? edge.leaf->data.shape() : edge.node->shape;
+  const DType dtype = edge.leaf != nullptr ? edge.leaf->data.dtype() : edge.node->dtype;
+  check(grad.shape() == shape && grad.dtype() == dtype, "backward: ", node_.op,
+        " gave a gradient of ", name_of(grad.dtype()), " ", grad.shape(), " for input ", i, " of ",
+        name_of(dtype), " ", shape);
   if (edge.leaf != nullptr) {
     give_to_leaf(*edge.leaf, std::move(grad));
   } else {

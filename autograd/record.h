@@ -60,8 +60,9 @@ class Saved {
 
 /// Calls fn(true) when the backward now running on this thread has visited every node, before
 /// backward() returns; functions run in the order in which they were given, and may throw. When an
-/// exception cuts the backward short, all of them are called with false instead, and what they
-/// throw is dropped. Only from within a backward (a grad-ready hook, say).
+/// exception cuts the backward short, one of theirs too, those that were not called yet are called
+/// with false instead, and what they throw is dropped. Only from within a backward (a grad-ready
+/// hook, say).
 void at_end_of_backward(std::function<void(bool completed)> fn);
 
 /// Bytes that this thread's backwards copied into bound gradient memory because an op gave a

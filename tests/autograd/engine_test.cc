@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,18 @@ TEST_CASE("the gradient checker finds a wrong gradient") {
   const Tensor x = random_tensor({4}, 3);
   CHECK(gradcheck([](const auto& v) { return times(v[0], 3, 3); }, {x}) == "");
   CHECK(gradcheck([](const auto& v) { return times(v[0], 3, 3.0001); }, {x}) != "");
+}
+
+TEST_CASE("the measure of difference does not overlook infinities and NaN") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const auto difference = [](std::vector<double> a, std::vector<double> b) {
+    return testing::relative_difference(Tensor::from(a, {2}), Tensor::from(b, {2}));
+  };
+  CHECK(difference({inf, 1}, {inf, 2}) == 0.5);
+  CHECK(difference({inf, 1}, {inf, 1}) == 0);
+  CHECK(difference({inf, 1}, {-inf, 1}) == inf);
+  CHECK(difference({3, 1}, {inf, 1}) == inf);
+  CHECK(difference({std::nan(""), 1}, {std::nan(""), 1}) == inf);
 }
 
 TEST_CASE("contributions add up, also where gradients share memory") {
@@ -120,6 +134,29 @@ TEST_CASE("those who wait for the end of backward are told when an exception cut
   CHECK(seen == std::vector<std::string>{"cut short", "end"});
 }
 
+TEST_CASE("one that throws at the end of a backward does not keep the end from the others") {
+  Variable x = leaf({1});
+  std::vector<std::string> seen;
+  const HookHandle on_x = x.on_grad_ready([&](const Variable&) {
+    at_end_of_backward([](bool) { throw Error("stop"); });
+    at_end_of_backward([&](bool completed) { seen.push_back(completed ? "end" : "cut short"); });
+  });
+  CHECK_THROWS_WITH_AS(times(x, 2, 2).backward(), "stop", Error);
+  CHECK(seen == std::vector<std::string>{"cut short"});
+}
+
+TEST_CASE("a hook that removes itself does not keep the next one from firing") {
+  Variable x = leaf({1});
+  int fired = 0;
+  HookHandle once;
+  once = x.on_grad_ready([&](const Variable&) { once.reset(); });
+  const HookHandle always = x.on_grad_ready([&](const Variable&) { ++fired; });
+  times(x, 2, 2).backward();
+  CHECK(fired == 1);
+  times(x, 2, 2).backward();
+  CHECK(fired == 2);
+}
+
 TEST_CASE("a graph of 200,000 nodes is walked and destroyed in constant stack") {
   const Variable x = leaf({1});
   Variable y = x;
@@ -151,6 +188,12 @@ TEST_CASE("what goes wrong is said") {
   const Variable silent =
       record("silent", ops::clone(x.data()), {x}, [](const Tensor&, GradSink&) {});
   CHECK_THROWS_WITH_AS(silent.backward(), doctest::Contains("gave no gradient"), ArgumentError);
+  const Variable narrowed =
+      record("narrowed", ops::clone(x.data()), {x},
+             [](const Tensor& g, GradSink& sink) { sink.give(0, ops::cast(g, DType::kF32)); });
+  CHECK_THROWS_WITH_AS(narrowed.backward(),
+                       doctest::Contains("a gradient of f32 [1] for input 0 of f64 [1]"),
+                       ArgumentError);
 
   // An exception leaves the graph usable.
   bool fail = true;

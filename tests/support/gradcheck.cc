@@ -84,9 +84,11 @@ double relative_difference(const Tensor& a, const Tensor& b) {
   double difference = 0;
   double scale = 0;
   for (size_t i = 0; i < x.size(); ++i) {
-    if (std::isnan(x[i]) || std::isnan(y[i])) return kInfinite;
-    difference = std::max(difference, std::abs(x[i] - y[i]));
-    scale = std::max(scale, std::abs(y[i]));
+    if (x[i] != y[i]) {  // a NaN always does
+      if (!std::isfinite(x[i]) || !std::isfinite(y[i])) return kInfinite;
+      difference = std::max(difference, std::abs(x[i] - y[i]));
+    }
+    if (std::isfinite(y[i])) scale = std::max(scale, std::abs(y[i]));
   }
   return difference == 0 ? 0 : difference / scale;
 }

@@ -31,7 +31,8 @@ Tensor random_tensor(const Shape& shape, uint64_t seed, double low = -1.0, doubl
                      DType dtype = DType::kF64);
 
 /// ||a - b||_inf / ||b||_inf, the project's measure of difference; 0 when both are zero, infinite
-/// when shapes differ or either holds a NaN.
+/// when shapes differ, or either holds a NaN or an infinity that the other has not in its place.
+/// Infinities that both have count for nothing.
 double relative_difference(const Tensor& a, const Tensor& b);
 
 }  // namespace lockstep::testing
