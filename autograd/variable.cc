@@ -71,8 +71,11 @@ void Variable::zero_grad() {
 
 void Variable::bind_grad(Tensor slot) {
   VariableImpl& leaf = require_leaf(impl_, "bind_grad");
-  check(!slot.defined() || (slot.shape() == leaf.data.shape() && slot.dtype() == leaf.data.dtype()),
-        "bind_grad: wanted ", name_of(leaf.data.dtype()), " of ", leaf.data.shape());
+  check(
+      !slot.defined() || (slot.shape() == leaf.data.shape() && slot.dtype() == leaf.data.dtype() &&
+                          slot.device() == leaf.data.device()),
+      "bind_grad: wanted ", name_of(leaf.data.dtype()), " of ", leaf.data.shape(), " on ",
+      to_string(leaf.data.device()));
   leaf.grad_defined = false;
   leaf.grad_bound = slot.defined();
   leaf.grad = std::move(slot);
@@ -98,8 +101,10 @@ void Variable::backward(bool retain_graph) const {
 
 void Variable::backward(const Tensor& grad, bool retain_graph) const {
   check(requires_grad(), "backward: the output depends on nothing that requires a gradient");
-  check(grad.shape() == shape() && grad.dtype() == dtype(), "backward: wanted a gradient of ",
-        name_of(dtype()), " ", shape(), ", got ", name_of(grad.dtype()), " ", grad.shape());
+  check(grad.shape() == shape() && grad.dtype() == dtype() && grad.device() == device(),
+        "backward: wanted a gradient of ", name_of(dtype()), " ", shape(), " on ",
+        to_string(device()), ", got ", name_of(grad.dtype()), " ", grad.shape(), " on ",
+        to_string(grad.device()));
   Engine::run(*this, grad, retain_graph);
 }
 

@@ -1,11 +1,18 @@
 #include "lockstep/tensor/ops/conv.h"
 
 #include "lockstep/tensor/backend.h"
+#include "lockstep/tensor/ops/check_device.h"
 
 namespace lockstep::ops {
 namespace {
 
-std::string pair(const std::array<int64_t, 2>& p) { return str("{", p[0], ", ", p[1], "}"); }
+/// "{height, width}" in a message; the text is made only when the message is.
+struct Pair {
+  const std::array<int64_t, 2>& extents;
+};
+std::ostream& operator<<(std::ostream& out, const Pair& p) {
+  return out << "{" << p.extents[0] << ", " << p.extents[1] << "}";
+}
 
 void check_dtypes(const char* op, DType x, DType other, const char* name) {
   check(other == x || (x == DType::kBF16 && other == DType::kF32), op, ": wanted the ", name,
@@ -22,8 +29,8 @@ Shape output_shape(const char* op, const Shape& x, const Shape& weight, const Co
         op,
         ": wanted groups, strides and dilations of at least 1 and paddings of at least 0, got "
         "groups ",
-        o.groups, ", stride ", pair(o.stride), ", dilation ", pair(o.dilation), ", padding ",
-        pair(o.padding));
+        o.groups, ", stride ", Pair{o.stride}, ", dilation ", Pair{o.dilation}, ", padding ",
+        Pair{o.padding});
   check(x[3] == weight[3] * o.groups, op, ": images ", x, " have ", x[3], " channels, but weight ",
         weight, " with ", o.groups, " groups wants ", weight[3] * o.groups);
   check(weight[0] % o.groups == 0, op, ": the ", weight[0], " output channels of weight ", weight,
@@ -37,7 +44,7 @@ Shape output_shape(const char* op, const Shape& x, const Shape& weight, const Co
     const int64_t reach = o.dilation[i] * (weight[1 + d] - 1) + 1;
     check(reach <= padded, op, ": the kernel covers ", reach, d == 0 ? " rows" : " columns",
           ", the padded image has only ", padded, ": images ", x, ", weight ", weight, ", padding ",
-          pair(o.padding), ", dilation ", pair(o.dilation));
+          Pair{o.padding}, ", dilation ", Pair{o.dilation});
     out[i] = (padded - reach) / o.stride[i] + 1;
   }
   return {x[0], out[0], out[1], weight[0]};
@@ -62,6 +69,8 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const Shape shape = output_shape("conv2d", x.shape(), weight.shape(), options);
   check_dtypes("conv2d", x.dtype(), weight.dtype(), "weight");
   check_bias("conv2d", bias, x.dtype(), weight.dim(0));
+  check_device("conv2d", x, weight, "the weight");
+  if (bias.defined()) check_device("conv2d", x, bias, "the bias");
   Tensor y = Tensor::empty(shape, x.dtype(), x.device());
   backend(x.device()).conv.forward(x, weight, bias, options, y);
   return y;

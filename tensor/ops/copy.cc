@@ -1,6 +1,7 @@
 #include "lockstep/tensor/ops/copy.h"
 
 #include "lockstep/tensor/backend.h"
+#include "lockstep/tensor/ops/check_device.h"
 
 namespace lockstep::ops {
 
@@ -43,6 +44,7 @@ Tensor to_device(const Tensor& x, Device device) {
 void add_scaled(const Tensor& x, double alpha, Tensor& y) {
   check(x.shape() == y.shape() && x.dtype() == y.dtype(), "add_scaled: ", name_of(x.dtype()), " ",
         x.shape(), " to ", name_of(y.dtype()), " ", y.shape());
+  check_device("add_scaled", y, x, "x");
   backend(y.device()).copy.add_scaled(x, alpha, y);
 }
 

@@ -1,6 +1,7 @@
 #include "lockstep/tensor/ops/elementwise.h"
 
 #include "lockstep/tensor/backend.h"
+#include "lockstep/tensor/ops/check_device.h"
 
 #include <algorithm>
 #include <array>
@@ -11,8 +12,7 @@ namespace {
 void check_same_kind(const Tensor& a, const Tensor& b, const char* op) {
   check(a.dtype() == b.dtype(), op, ": operands of ", name_of(a.dtype()), " and ",
         name_of(b.dtype()), "; cast one of them");
-  check(a.device() == b.device(), op, ": operands on ", to_string(a.device()), " and ",
-        to_string(b.device()), "; move one of them with to_device");
+  check_device(op, a, b, "the second operand");
 }
 
 void check_gradient(const Tensor& grad_y, const Tensor& operand, const Dest& grad, const char* op) {
@@ -78,6 +78,9 @@ void div_backward_a(const Tensor& grad_y, const Tensor& b, const Dest& grad_a) {
 void div_backward_b(const Tensor& grad_y, const Tensor& a, const Tensor& b, const Dest& grad_b) {
   check_gradient(grad_y, a, grad_b, "div_backward_b");
   check_gradient(grad_y, b, grad_b, "div_backward_b");
+  check(broadcast_shapes(a.shape(), b.shape(), "div_backward_b") == grad_y.shape(),
+        "div_backward_b: operands of ", a.shape(), " and ", b.shape(), " do not give a result of ",
+        grad_y.shape());
   backend(grad_y.device()).elementwise.div_backward_b(grad_y, a, b, grad_b);
 }
 

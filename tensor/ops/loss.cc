@@ -1,6 +1,7 @@
 #include "lockstep/tensor/ops/loss.h"
 
 #include "lockstep/tensor/backend.h"
+#include "lockstep/tensor/ops/check_device.h"
 
 namespace lockstep::ops {
 
@@ -12,8 +13,7 @@ CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets,
   check(targets.shape() == Shape{logits.dim(0)} && targets.dtype() == DType::kI64,
         "cross_entropy: wanted targets i64 [", logits.dim(0), "], got ", name_of(targets.dtype()),
         " ", targets.shape());
-  check(logits.device() == targets.device(), "cross_entropy: logits on ",
-        to_string(logits.device()), ", targets on ", to_string(targets.device()));
+  check_device("cross_entropy", logits, targets, "the targets");
   check(options.label_smoothing >= 0 && options.label_smoothing <= 1,
         "cross_entropy: wanted a label_smoothing in [0, 1], got ", options.label_smoothing);
   const DType dtype = logits.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;

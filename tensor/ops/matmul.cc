@@ -1,6 +1,7 @@
 #include "lockstep/tensor/ops/matmul.h"
 
 #include "lockstep/tensor/backend.h"
+#include "lockstep/tensor/ops/check_device.h"
 #include "lockstep/tensor/ops/copy.h"
 
 #include <utility>
@@ -17,8 +18,7 @@ MatmulProblem problem_of(const Tensor& a, const Tensor& b, MatmulOptions options
   check(a.dtype() == b.dtype() && is_floating(a.dtype()),
         "matmul: wanted two floating operands of one dtype, got ", name_of(a.dtype()), " and ",
         name_of(b.dtype()));
-  check(a.device() == b.device(), "matmul: operands on ", to_string(a.device()), " and ",
-        to_string(b.device()));
+  check_device("matmul", a, b, "the second operand");
   check(a.ndim() >= 2 && b.ndim() >= 2, "matmul: wanted at least two dimensions each, got ",
         a.shape(), " and ", b.shape());
   MatmulProblem p{.batch = 1,
@@ -116,6 +116,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const int64_t out = weight.dim(0);
   check(!bias.defined() || (bias.shape() == Shape{out} && bias.dtype() == x.dtype()),
         "linear: wanted a bias of ", name_of(x.dtype()), " [", out, "]");
+  if (bias.defined()) check_device("linear", x, bias, "the bias");
   Tensor y = Tensor::empty(x.shape().with_dim(-1, out), x.dtype(), x.device());
   const Tensor rows = x.reshape(Shape{x.shape().numel(0, x.ndim() - 1), x.dim(-1)});
   run(problem_of(rows, weight, {.transpose_b = true}), rows, weight, bias, {y});

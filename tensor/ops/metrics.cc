@@ -1,6 +1,7 @@
 #include "lockstep/tensor/ops/metrics.h"
 
 #include "lockstep/tensor/backend.h"
+#include "lockstep/tensor/ops/check_device.h"
 #include "lockstep/tensor/ops/copy.h"
 
 namespace lockstep::ops {
@@ -13,6 +14,7 @@ int64_t count_correct(const Tensor& logits, const Tensor& targets, int64_t k) {
         "count_correct: wanted targets i64 [", logits.dim(0), "], got ", name_of(targets.dtype()),
         " ", targets.shape());
   check(k >= 1, "count_correct: wanted k >= 1, got ", k);
+  check_device("count_correct", logits, targets, "the targets");
   Tensor count = Tensor::empty({}, DType::kI64, logits.device());
   backend(logits.device()).metrics.count_correct(logits, targets, k, count);
   return *to_device(count, Device::cpu()).data<int64_t>();

@@ -1,6 +1,7 @@
 #include "lockstep/tensor/ops/norm.h"
 
 #include "lockstep/tensor/backend.h"
+#include "lockstep/tensor/ops/check_device.h"
 
 namespace lockstep::ops {
 namespace {
@@ -15,12 +16,14 @@ void check_channels(const char* op, const Tensor& x, const Tensor& vector, const
         ": wanted ", name, " [", x.dim(-1), "] in ", name_of(statistics_dtype(x.dtype())),
         " for x ", name_of(x.dtype()), " ", x.shape(), ", got ", name_of(vector.dtype()), " ",
         vector.shape());
+  check_device(op, x, vector, name);
 }
 
 void check_same(const char* op, const Tensor& x, const Tensor& other, const char* name) {
   check(other.shape() == x.shape() && other.dtype() == x.dtype(), op, ": wanted ", name,
         " like x, ", name_of(x.dtype()), " ", x.shape(), ", got ", name_of(other.dtype()), " ",
         other.shape());
+  check_device(op, x, other, name);
 }
 
 void check_backward(const char* op, const Tensor& grad_y, const Tensor& y,

@@ -15,7 +15,7 @@ struct RandomKernels {
 namespace ops {
 
 /// Element i is uniform in [low, high), from number i of the next numel() numbers of the generator;
-/// rounding to the dtype can bring it up to `high` itself. Floating.
+/// rounding can bring it up to `high` itself. Computed in f32 for every dtype. Floating.
 void uniform(Tensor& out, double low, double high, Generator& rng);
 /// Independent normal numbers (Box and Muller, 1958): elements 2k and 2k + 1 come from the same two
 /// numbers of the generator, which moves on by numel(). Computed in f32 for every dtype. Floating.
