@@ -4,6 +4,8 @@
 #include "lockstep/tensor/ops/copy.h"
 #include "lockstep/tensor/ops/norm.h"
 
+#include <algorithm>
+
 namespace lockstep {
 namespace {
 
@@ -16,6 +18,9 @@ void put(const Tensor& grad, const Dest& dest) {
   }
 }
 
+/// Values of each channel.
+int64_t rows_of(const Tensor& x) { return x.numel() / std::max<int64_t>(x.dim(-1), 1); }
+
 struct Statistics {
   Tensor mean;
   Tensor invstd;
@@ -23,7 +28,7 @@ struct Statistics {
 
 Statistics batch_statistics(const Tensor& x, Tensor& running_mean, Tensor& running_var,
                             const BatchNormOptions& options) {
-  const int64_t count = x.numel() / std::max<int64_t>(x.dim(-1), 1);
+  const int64_t count = rows_of(x);
   check(count > 1, "batch_norm: wanted more than one value a channel in training, got x ",
         x.shape(), "; use a larger batch, or evaluation mode");
   Tensor mean = Tensor::empty(running_mean.shape(), running_mean.dtype(), x.device());
@@ -70,10 +75,9 @@ Variable normalise(const char* op, const Variable& x, const Variable& weight, co
         if (sink.wants(1)) put(sum_grad_xhat, sink.dest(1));
         if (sink.wants(2)) put(sum_grad, sink.dest(2));
         if (!sink.wants(0)) return;
-        const int64_t count = in.x.numel() / in.x.dim(-1);  // values in each channel
         ops::batch_norm_backward_data(g, y, in, weight.get(), training ? sum_grad : Tensor(),
                                       training ? sum_grad_xhat : Tensor(),
-                                      static_cast<double>(count), sink.dest(0));
+                                      static_cast<double>(rows_of(in.x)), sink.dest(0));
       });
 }
 

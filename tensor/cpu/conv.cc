@@ -6,13 +6,16 @@
 #include "lockstep/tensor/cpu/parallel.h"
 #include "lockstep/tensor/ops/copy.h"
 
+#include <algorithm>
+
 namespace lockstep {
 namespace {
 
 namespace onednn = cpu::onednn;
 
-/// What bf16 is computed in where the processor has no kernels for it.
-constexpr DType kWide = DType::kF32;
+/// In what a dtype is computed where oneDNN has no kernel for it on this processor: bf16 in f32,
+/// f32 by the reference.
+DType wider(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : DType::kF64; }
 
 Tensor as(const Tensor& x, DType dtype) {
   if (!x.defined() || x.dtype() == dtype) return x;
@@ -39,8 +42,9 @@ void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
              const Conv2dOptions& options, Tensor& y) {
   if (x.dtype() == DType::kF64) return cpu::conv2d_reference(x, weight, bias, options, y);
   if (onednn::conv2d(x, weight, bias, options, y)) return;
-  through(kWide, {y}, [&](Dest wide) {
-    forward(as(x, kWide), as(weight, kWide), as(bias, kWide), options, wide.out);
+  const DType wide = wider(x.dtype());
+  through(wide, {y}, [&](Dest result) {
+    forward(as(x, wide), as(weight, wide), as(bias, wide), options, result.out);
   });
 }
 
@@ -50,8 +54,9 @@ void backward_data(const Tensor& grad_y, const Tensor& weight, const Conv2dOptio
     return cpu::conv2d_reference_backward_data(grad_y, weight, options, grad_x);
   }
   if (onednn::conv2d_backward_data(grad_y, weight, options, grad_x)) return;
-  through(kWide, grad_x, [&](const Dest& wide) {
-    backward_data(as(grad_y, kWide), as(weight, kWide), options, wide);
+  const DType wide = wider(grad_y.dtype());
+  through(wide, grad_x, [&](const Dest& result) {
+    backward_data(as(grad_y, wide), as(weight, wide), options, result);
   });
 }
 
@@ -60,14 +65,15 @@ void backward_weight(const Tensor& grad_y, const Tensor& x, const Conv2dOptions&
   if (x.dtype() == DType::kF64)
     return cpu::conv2d_reference_backward_weight(grad_y, x, options, grad_weight);
   if (onednn::conv2d_backward_weight(grad_y, x, options, grad_weight)) return;
-  through(kWide, grad_weight, [&](const Dest& wide) {
-    backward_weight(as(grad_y, kWide), as(x, kWide), options, wide);
+  const DType wide = wider(x.dtype());
+  through(wide, grad_weight, [&](const Dest& result) {
+    backward_weight(as(grad_y, wide), as(x, wide), options, result);
   });
 }
 
 void backward_bias(const Tensor& grad_y, const Dest& grad_bias) {
   const int64_t channels = grad_y.dim(-1);
-  const int64_t rows = grad_y.numel() / channels;
+  const int64_t rows = grad_y.numel() / std::max<int64_t>(channels, 1);
   dispatch_floating(grad_y.dtype(), "conv2d_backward_bias", [&](auto zero) {
     using T = decltype(zero);
     const T* g = grad_y.data<T>();

@@ -80,7 +80,8 @@ void div_backward_b(const Tensor& grad_y, const Tensor& a, const Tensor& b, cons
   dispatch_floating(grad_y.dtype(), "div_backward_b", [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
-    sum_terms<T>(grad_y, a, b, grad_b, -1.0, [](C g, C u, C v) { return g * u / (v * v); });
+    // Divided twice: the square of v would overflow or vanish long before the quotient does.
+    sum_terms<T>(grad_y, a, b, grad_b, -1.0, [](C g, C u, C v) { return g * (u / v) / v; });
   });
 }
 

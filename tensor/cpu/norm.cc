@@ -47,11 +47,11 @@ struct Rows {
   /// Calls fn(chunk, first row, last row).
   template <class Fn>
   void each_chunk(Fn&& fn) const {
-    parallel_for(chunks, std::max<int64_t>(kGrain / (channels * chunk_rows), 1),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i)
-                     fn(i, i * chunk_rows, std::min(rows, (i + 1) * chunk_rows));
-                 });
+    const int64_t work = std::max<int64_t>(channels * chunk_rows, 1);
+    parallel_for(chunks, std::max<int64_t>(kGrain / work, 1), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        fn(i, i * chunk_rows, std::min(rows, (i + 1) * chunk_rows));
+    });
   }
 
   /// Calls fn(first, last) for pieces of the rows.

@@ -128,6 +128,15 @@ TEST_CASE("f32 and bf16 agree with f64 on shapes that take the cut, the column a
   }
 }
 
+TEST_CASE("div: the gradient of a divisor whose square is beyond f32") {
+  const Tensor ones = Tensor::from<float>({1, 1}, {2});
+  const Tensor v = Tensor::from<float>({1e-25f, 1e25f}, {2});
+  // -u / v^2 with u = v.
+  const auto grad = gradients(div, v, v, ones)[1].to_vector<float>();
+  CHECK(grad[0] == doctest::Approx(-1e25f));
+  CHECK(grad[1] * 1e25f == doctest::Approx(-1));
+}
+
 TEST_CASE("the number of threads does not change a bit") {
   const int threads = omp_get_max_threads();
   for (const Shape& small : {Shape{33}, Shape{1, 33}, Shape{}, Shape{3000, 1}}) {

@@ -73,6 +73,20 @@ TEST_CASE("batch_norm: gradients, in training and evaluation, plain and fused") 
   }
 }
 
+TEST_CASE("batch_norm: no rows, or no channels, in evaluation") {
+  for (const Shape& shape : {Shape{0, 3}, Shape{2, 0}}) {
+    CAPTURE(shape.to_string());
+    const int64_t channels = shape.dim(-1);
+    CHECK(gradcheck(
+              [&](const auto& v) {
+                Stats s(channels);
+                return batch_norm_relu(v[0], v[1], v[2], s.mean, s.var, {.training = false}, v[3]);
+              },
+              {random_tensor(shape, 1), random_tensor({channels}, 2), random_tensor({channels}, 3),
+               random_tensor(shape, 4)}) == "");
+  }
+}
+
 TEST_CASE("batch_norm: values against the definition") {
   // More rows than one chunk, fewer than a block, and channels beside a tile.
   for (const Shape& shape : {Shape{2, 3}, Shape{3, 50, 30, 5}, Shape{70, 300}, Shape{9000, 3}}) {

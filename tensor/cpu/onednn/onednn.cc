@@ -35,16 +35,6 @@ dnnl::memory::data_type data_type(DType dtype) {
   }
 }
 
-dnnl::memory::dims dense_strides(const dnnl::memory::dims& dims) {
-  dnnl::memory::dims strides(dims.size());
-  int64_t stride = 1;
-  for (size_t i = dims.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= dims[i];
-  }
-  return strides;
-}
-
 dnnl::primitive_attr attributes(bool accumulate) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);

@@ -27,9 +27,6 @@ const dnnl::engine& engine();
 /// oneDNN's name of f32, bf16, i32, u8. Throws ArgumentError for f64 and i64, which it lacks.
 dnnl::memory::data_type data_type(DType dtype);
 
-/// Dense row-major strides of `dims`.
-dnnl::memory::dims dense_strides(const dnnl::memory::dims& dims);
-
 /// Attributes of every primitive here: the scratchpad is ours. With `accumulate` the result is
 /// added to what the destination holds (a sum post-op).
 dnnl::primitive_attr attributes(bool accumulate = false);
