@@ -15,7 +15,7 @@ struct AugmentOptions {
 };
 
 /// A transform for LoaderOptions. What it draws depends on (seed, epoch, sample index) alone.
-/// Throws ArgumentError for a negative padding.
+/// Throws ArgumentError for a padding that is negative or above 2^20.
 ImageTransform augment(const AugmentOptions& options);
 
 }  // namespace lockstep

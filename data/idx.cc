@@ -1,8 +1,6 @@
 #include "lockstep/data/idx.h"
 
 #include "lockstep/base/error.h"
-#include "lockstep/data/datasets.h"
-#include "lockstep/data/memory_dataset.h"
 #include "lockstep/io/file.h"
 #include "lockstep/io/gzip.h"
 
@@ -60,22 +58,6 @@ class IdxStream {
   std::optional<GzipReader> gzip_;
 };
 
-std::shared_ptr<const Dataset> open(const std::string& directory, Split split,
-                                    const Normalisation& normalisation) {
-  const std::string stem =
-      (std::filesystem::path(directory) / (split == Split::kTrain ? "train" : "t10k")).string();
-  IdxArray images = read_idx(stem + "-images-idx3-ubyte");
-  IdxArray labels = read_idx(stem + "-labels-idx1-ubyte");
-  if (images.dims.size() != 3 || labels.dims.size() != 1) {
-    throw IoError(str("read_idx: ", stem,
-                      "-*: wanted images of three dimensions and labels of one, got ",
-                      images.dims.size(), " and ", labels.dims.size()));
-  }
-  const ImageFormat format{.height = images.dims[1], .width = images.dims[2], .channels = 1};
-  return std::make_shared<MemoryDataset>(stem + "-*", std::move(images.values),
-                                         std::move(labels.values), format, 10, normalisation);
-}
-
 }  // namespace
 
 IdxArray parse_idx(std::span<const uint8_t> bytes, const std::string& name, uint64_t max_bytes) {
@@ -114,14 +96,6 @@ IdxArray read_idx(const std::string& path) {
   }
   const std::string name = plain ? path : path + ".gz";
   return parse_idx(read_file(name, kMaxFileBytes), name);
-}
-
-std::shared_ptr<const Dataset> mnist(const std::string& directory, Split split) {
-  return open(directory, split, {.max = 255, .mean = 0.1307f, .deviation = 0.3081f});
-}
-
-std::shared_ptr<const Dataset> fashion_mnist(Split split, const std::string& directory) {
-  return open(directory, split, {.max = 255, .mean = 0.2860f, .deviation = 0.3530f});
 }
 
 }  // namespace lockstep

@@ -10,11 +10,14 @@ MemoryDataset::MemoryDataset(const std::string& name, std::vector<uint8_t> pixel
                              std::vector<uint8_t> labels, ImageFormat format, int64_t classes,
                              const Normalisation& normalisation)
     : pixels_(std::move(pixels)), labels_(std::move(labels)), format_(format), classes_(classes) {
-  const auto wanted = static_cast<size_t>(format_.numel()) * labels_.size();
-  if (labels_.empty() || pixels_.empty() || pixels_.size() != wanted) {
-    throw IoError(str(name, ": wanted as many images as labels and at least one, got ",
-                      labels_.size(), " labels and ", pixels_.size(), " pixels for images of ",
-                      format_.numel()));
+  // First: the extents of no pixels can be of any size, and their product overflow.
+  if (labels_.empty() || pixels_.empty()) {
+    throw IoError(str(name, ": wanted at least one image, got ", labels_.size(), " labels and ",
+                      pixels_.size(), " pixels"));
+  }
+  if (pixels_.size() != static_cast<size_t>(format_.numel()) * labels_.size()) {
+    throw IoError(str(name, ": wanted as many images as labels, got ", labels_.size(),
+                      " labels and ", pixels_.size(), " pixels for images of ", format_.numel()));
   }
   for (size_t i = 0; i < labels_.size(); ++i) {
     if (labels_[i] >= classes_) {

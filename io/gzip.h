@@ -12,7 +12,7 @@ namespace lockstep {
 /// Whether `bytes` begin as a gzip file does.
 bool is_gzip(std::span<const uint8_t> bytes);
 
-/// Deflate stores at most this many bytes in one, so a file of n bytes holds at most n times as
+/// Deflate packs at most this many bytes into one, so a file of n bytes holds fewer than n times as
 /// many.
 inline constexpr uint64_t kMaxGzipRatio = 1032;
 

@@ -96,7 +96,7 @@ ResNetArchitecture resnet_architecture(const std::string& name) {
   }
   std::string known;
   for (const Named& entry : catalogue()) known += str(known.empty() ? "" : ", ", entry.name);
-  throw ArgumentError(str("make_resnet: no model is named ", name, "; there are ", known));
+  throw ArgumentError(str("resnet_architecture: no model is named ", name, "; there are ", known));
 }
 
 std::vector<std::string> resnet_names() {

@@ -18,17 +18,17 @@ BatchNorm2d::BatchNorm2d(const BatchNorm2dSpec& spec) : spec_(spec) {
   register_buffer("num_batches_tracked", num_batches_tracked_);
 }
 
-BatchNormOptions BatchNorm2d::options() {
+BatchNormOptions BatchNorm2d::next_batch() {
   if (training()) ++*num_batches_tracked_.mutable_data<int64_t>();
   return {.training = training(), .momentum = spec_.momentum, .eps = spec_.eps};
 }
 
 Variable BatchNorm2d::forward(const Variable& x) {
-  return batch_norm(x, weight, bias, running_mean_, running_var_, options());
+  return batch_norm(x, weight, bias, running_mean_, running_var_, next_batch());
 }
 
 Variable BatchNorm2d::forward_relu(const Variable& x, const Variable& residual) {
-  return batch_norm_relu(x, weight, bias, running_mean_, running_var_, options(), residual);
+  return batch_norm_relu(x, weight, bias, running_mean_, running_var_, next_batch(), residual);
 }
 
 }  // namespace lockstep

@@ -29,7 +29,8 @@ class BatchNorm2d final : public Layer {
   Variable bias;
 
  private:
-  BatchNormOptions options();
+  /// How the next batch is normalised; in training it is counted.
+  BatchNormOptions next_batch();
 
   BatchNorm2dSpec spec_;
   Tensor running_mean_;

@@ -27,8 +27,7 @@ void kaiming_normal(Tensor& weight, Generator& rng, const KaimingOptions& option
 void kaiming_uniform(Tensor& weight, Generator& rng, const KaimingOptions& options = {});
 
 /// What PyTorch gives the weight of Linear and Conv2d: kaiming_uniform with slope sqrt(5), that is,
-/// uniform within
-/// +- 1 / sqrt(fan_in).
+/// uniform up to 1 / sqrt(fan_in) either way.
 void default_weight(Tensor& weight, Generator& rng);
 /// And their bias: uniform within +- 1 / sqrt(fan_in of `weight`); zeros when that is 0.
 void default_bias(Tensor& bias, const Shape& weight, Generator& rng);

@@ -30,17 +30,17 @@ void FusedState::follow_parameters() {
   for (size_t i = 0; same && i < n; ++i) same = !moved(i);
   if (same) return;
 
-  where_.resize(n);
-  for (size_t i = 0; i < n; ++i) where_[i] = parameters_[i].data().raw();
+  std::vector<const std::byte*> where(n);
+  for (size_t i = 0; i < n; ++i) where[i] = parameters_[i].data().raw();
   order_.resize(n);
   std::iota(order_.begin(), order_.end(), size_t{0});
   std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
     const DType x = parameters_[a].dtype(), y = parameters_[b].dtype();
-    return x != y ? x < y : std::less<>()(where_[a], where_[b]);
+    return x != y ? x < y : std::less<>()(where[a], where[b]);
   });
 
   for (std::vector<Tensor>& tensors : states_) {
-    const std::vector<Tensor> before = std::exchange(tensors, std::vector<Tensor>(n));
+    std::vector<Tensor> laid_out(n);      // takes the others' place once it is whole
     for (size_t first = 0; first < n;) {  // one arena for each dtype
       const Variable& head = parameters_[order_[first]];
       size_t last = first;
@@ -52,12 +52,14 @@ void FusedState::follow_parameters() {
       const Tensor arena = Tensor::zeros({layout.numel}, head.dtype(), head.device());
       for (size_t k = first; k < last; ++k) {
         const size_t i = order_[k];
-        tensors[i] = arena_view(arena, layout.offsets[k - first], parameters_[i].shape());
-        if (!before.empty()) ops::copy(before[i], tensors[i]);
+        laid_out[i] = arena_view(arena, layout.offsets[k - first], parameters_[i].shape());
+        if (!tensors.empty()) ops::copy(tensors[i], laid_out[i]);
       }
       first = last;
     }
+    tensors = std::move(laid_out);
   }
+  where_ = std::move(where);  // last: when memory runs out before, the next call begins again
 }
 
 size_t FusedState::for_each_run(const Pass& pass) {

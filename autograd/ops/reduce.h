@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Of all elements: shape [].
+/// Of all elements: shape []. The mean of nothing is NaN.
 Variable sum(const Variable& x);
 Variable mean(const Variable& x);
 /// Over `dims`, each named once.

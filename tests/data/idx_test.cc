@@ -156,6 +156,10 @@ TEST_CASE("a directory of the MNIST family") {
     put("train-labels-idx1-ubyte", header({0}));
     refused("at least one");
   }
+  SUBCASE("no images of a size whose product overflows") {
+    put("train-images-idx3-ubyte", header({0, 0xffffffff, 0xffffffff}));
+    refused("at least one image");
+  }
   SUBCASE("images of no pixels") {
     put("train-images-idx3-ubyte", header({3, 0, 2}));
     refused("0 pixels");
