@@ -44,12 +44,15 @@ def lockstep_library(name, hdrs = [], private_hdrs = [], copts = [], deps = [], 
     )
 
 def lockstep_binary(name, deps = [], copts = [], linkopts = [], **kwargs):
-    """A program. On a processor older than the one it was built for it says so."""
+    """A program. On a processor older than the one it was built for it says so; it can be started without standard streams."""
     native.cc_binary(
         name = name,
         copts = _COPTS + copts,
         linkopts = ["-fopenmp", "-lpthread"] + linkopts,
-        deps = deps + ["//base:isa_guard"],
+        deps = deps + [
+            "//base:isa_guard",
+            "//base:standard_streams",
+        ],
         **kwargs
     )
 

@@ -25,6 +25,45 @@ Tensor take(TensorFile& file, const std::string& name, DType dtype, int64_t colu
   return tensor;
 }
 
+/// A double would be cut to an integer silently, or overflow it.
+int64_t integer(const Json& json, const char* key, const std::string& name) {
+  const Json& value = json.at(key);
+  if (!value.is_number_integer()) {
+    throw IoError(str(name, ": malformed checkpoint metadata: wanted an integer ", key, ", got ",
+                      value.dump()));
+  }
+  return value.get<int64_t>();
+}
+
+/// All but the tensors.
+Checkpoint parse_metadata(const Metadata& metadata, const std::string& name) {
+  const auto found = metadata.find(kMetadataKey);
+  if (found == metadata.end()) {
+    throw IoError(str(
+        name, ": wanted a checkpoint of a training run, got a tensor file without one's metadata"));
+  }
+  Checkpoint checkpoint;
+  try {
+    const Json json = Json::parse(found->second);
+    if (json.at("format") != kFormat) {
+      throw IoError(str(name, ": wanted checkpoint format ", kFormat, ", got ",
+                        json.at("format").dump(), "; it was written by another version"));
+    }
+    checkpoint.position = {integer(json, "step", name), integer(json, "epoch", name),
+                           integer(json, "batch", name)};
+    checkpoint.best_accuracy = json.at("best_accuracy");
+    for (const Json& trait : json.at("traits")) {
+      checkpoint.traits.push_back({trait.at(0), trait.at(1)});
+    }
+    for (const Json& scalar : json.at("optimizer")) {
+      checkpoint.optimizer.scalars.emplace_back(scalar.at(0), scalar.at(1));
+    }
+  } catch (const Json::exception& error) {
+    throw IoError(str(name, ": malformed checkpoint metadata: ", error.what()));
+  }
+  return checkpoint;
+}
+
 }  // namespace
 
 void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
@@ -53,29 +92,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
 
 Checkpoint parse_checkpoint(std::span<const std::byte> bytes, const std::string& name) {
   TensorFile file = parse_safetensors(bytes, name);
-  const auto found = file.metadata.find(kMetadataKey);
-  if (found == file.metadata.end()) {
-    throw IoError(str(
-        name, ": wanted a checkpoint of a training run, got a tensor file without one's metadata"));
-  }
-  Checkpoint checkpoint;
-  try {
-    const Json json = Json::parse(found->second);
-    if (json.at("format") != kFormat) {
-      throw IoError(str(name, ": wanted checkpoint format ", kFormat, ", got ",
-                        json.at("format").dump(), "; it was written by another version"));
-    }
-    checkpoint.position = {json.at("step"), json.at("epoch"), json.at("batch")};
-    checkpoint.best_accuracy = json.at("best_accuracy");
-    for (const Json& trait : json.at("traits")) {
-      checkpoint.traits.push_back({trait.at(0), trait.at(1)});
-    }
-    for (const Json& scalar : json.at("optimizer")) {
-      checkpoint.optimizer.scalars.emplace_back(scalar.at(0), scalar.at(1));
-    }
-  } catch (const Json::exception& error) {
-    throw IoError(str(name, ": malformed checkpoint metadata: ", error.what()));
-  }
+  Checkpoint checkpoint = parse_metadata(file.metadata, name);
   checkpoint.rng = take(file, "rank/rng", DType::kI64, 2);
   checkpoint.meter = take(file, "rank/meter", DType::kF64, 3);
   for (NamedTensor& tensor : file.tensors) {
@@ -89,16 +106,26 @@ Checkpoint parse_checkpoint(std::span<const std::byte> bytes, const std::string&
   return checkpoint;
 }
 
+Checkpoint read_checkpoint_header(const std::string& path) {
+  return parse_metadata(read_safetensors_header(path).metadata, path);
+}
+
 void check_traits(const std::string& name, const std::vector<RunTrait>& checkpoint,
                   const std::vector<RunTrait>& run) {
-  for (const RunTrait& wanted : checkpoint) {
-    const auto got = std::find_if(run.begin(), run.end(),
-                                  [&](const RunTrait& trait) { return trait.name == wanted.name; });
-    if (got != run.end() && *got == wanted) continue;
-    throw ArgumentError(str("resume ", name, ": wanted ", wanted.name, " ", wanted.value,
-                            " as in the checkpoint, got ", got == run.end() ? "none" : got->value,
-                            "; pass ", wanted.name, " ", wanted.value,
-                            ", or start afresh in another --output-dir"));
+  const auto value_in = [](const std::vector<RunTrait>& traits, const std::string& trait) {
+    const auto found = std::find_if(traits.begin(), traits.end(),
+                                    [&](const RunTrait& t) { return t.name == trait; });
+    return found == traits.end() ? "none" : found->value;
+  };
+  // A trait that only one of them has is a difference as well.
+  std::vector<RunTrait> all = checkpoint;
+  all.insert(all.end(), run.begin(), run.end());
+  for (const RunTrait& trait : all) {
+    const std::string wanted = value_in(checkpoint, trait.name), got = value_in(run, trait.name);
+    if (wanted == got) continue;
+    throw ArgumentError(str("resume ", name, ": wanted ", trait.name, " ", wanted,
+                            " as in the checkpoint, got ", got,
+                            "; use the same, or start afresh in another --output-dir"));
   }
 }
 

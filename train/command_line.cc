@@ -24,8 +24,10 @@ class ConfigFile : public CLI::ConfigTOML {
   }
 };
 
+/// What a file or an argument holds may be quoted in a message, and may be anything.
 std::string one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
   while (!text.empty() && text.back() == ' ') text.pop_back();
   return text;
 }
@@ -56,6 +58,11 @@ std::optional<int> parse_command_line(CLI::App& app, std::vector<std::string> ar
     return std::nullopt;
   } catch (const CLI::Success& done) {
     return app.exit(done);  // --help
+  } catch (const CLI::ConfigError& error) {
+    std::fprintf(stderr, "%s: --config %s: %s (no such option, or no TOML or INI)\n",
+                 app.get_name().c_str(), one_line(app.get_config_ptr()->as<std::string>()).c_str(),
+                 one_line(error.what()).c_str());
+    return 2;
   } catch (const CLI::ParseError& error) {
     std::fprintf(stderr, "%s: %s; --help lists the options\n", app.get_name().c_str(),
                  one_line(error.what()).c_str());

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -42,9 +43,24 @@ bool holds_files(const fs::path& path) {
   throw IoError(str("output directory ", path, ": ", what));
 }
 
-}  // namespace
+enum class Lock { kTaken, kInUse, kImpossible };
 
-void RunDir::check(const RunDirOptions& options) {
+/// A run that was just killed may need a moment to be gone, so it is tried for a second.
+Lock try_lock(int fd, int operation) {
+  constexpr int kTries = 20;
+  for (int tries = 1; ::flock(fd, operation | LOCK_NB) != 0; ++tries) {
+    // Some network file systems have no locks; a run without one is better than none.
+    if (errno != EWOULDBLOCK) return Lock::kImpossible;
+    if (tries == kTries) return Lock::kInUse;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return Lock::kTaken;
+}
+
+constexpr const char* kInUse =
+    "another run is using it; wait for it to end or pass another --output-dir";
+
+void check_contents(const RunDirOptions& options) {
   lockstep::check(!options.path.empty(), "output directory: wanted a path, got an empty one");
   lockstep::check(!(options.resume && options.overwrite),
                   "output directory: wanted --resume or --overwrite, got both");
@@ -64,34 +80,32 @@ void RunDir::check(const RunDirOptions& options) {
   }
 }
 
+}  // namespace
+
+void RunDir::check(const RunDirOptions& options) {
+  check_contents(options);
+  // Shared, so that two who only ask do not take each other for a run.
+  const int fd = ::open((options.path + "/" + kLockName).c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  const Lock lock = try_lock(fd, LOCK_SH);
+  ::close(fd);
+  if (lock == Lock::kInUse) fail(options.path, kInUse);
+}
+
 RunDir::RunDir(const RunDirOptions& options) : path_(options.path) {
-  check(options);
+  check_contents(options);
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) fail(path_, str("cannot be made: ", error.message()));
   // The lock goes with the process, however it dies; the file stays and means nothing by itself.
-  const std::string lock = file(kLockName);
-  lock_fd_ = ::open(lock.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+  lock_fd_ = ::open(file(kLockName).c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
   if (lock_fd_ < 0) fail(path_, str("cannot be written: ", std::strerror(errno)));
-  // A run that was just killed may need a moment to be gone.
-  constexpr int kTries = 20;
-  int tries = 1;
-  while (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK && tries++ < kTries) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      continue;
-    }
-    const int why = errno;
-    ::close(lock_fd_);
-    if (why == EWOULDBLOCK) {
-      fail(path_, "another run is using it; wait for it to end or pass another --output-dir");
-    }
-    lock_fd_ =
-        -1;  // some network file systems have no locks; a run without one is better than none
-    break;
-  }
+  const Lock lock = try_lock(lock_fd_, LOCK_EX);
+  if (lock != Lock::kTaken) ::close(std::exchange(lock_fd_, -1));
+  if (lock == Lock::kInUse) fail(path_, kInUse);
   try {
-    check(options);  // again: another run may have come and gone while this one waited for the lock
+    check_contents(
+        options);  // again: another run may have come and gone while this one waited for the lock
   } catch (...) {
     ::close(lock_fd_);
     throw;

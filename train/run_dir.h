@@ -27,7 +27,8 @@ class RunDir {
   RunDir& operator=(const RunDir&) = delete;
 
   /// What the constructor would refuse, without making or deleting anything: for a launcher, so
-  /// that a mistake is told once and before any rank starts.
+  /// that a mistake is told once, and before it opens its logs there: they may be those of a run
+  /// that is still going.
   static void check(const RunDirOptions& options);
 
   const std::string& path() const { return path_; }

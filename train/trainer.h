@@ -93,6 +93,8 @@ class Trainer {
   void log_interval();
   /// Throws Error for a loss that is no longer a number.
   void require_finite(double loss) const;
+  /// Whether training can be there between two steps.
+  bool is_reachable(const Position& at) const;
   /// Collective. To `last.safetensors`, and to `best.safetensors` first when `best`.
   void save(bool best);
   int64_t total_steps() const { return steps_per_epoch() * options_.epochs; }

@@ -50,10 +50,21 @@ void Trainer::save(bool best) {
   write_checkpoint(parts_.run_dir->last_checkpoint(), checkpoint);
 }
 
+bool Trainer::is_reachable(const Position& at) const {
+  const int64_t batches = parts_.train_data.batches();
+  if (at.step < 0 || at.batch < 0 || at.batch > batches) return false;
+  if (at.batch % options_.grad_accum_steps != 0 && at.batch != batches) return false;
+  const int64_t steps_here = (at.batch + options_.grad_accum_steps - 1) / options_.grad_accum_steps;
+  // Divided rather than multiplied, as a damaged epoch may be any number.
+  const int64_t before = at.step - steps_here;
+  return before >= 0 && before % steps_per_epoch() == 0 && before / steps_per_epoch() == at.epoch;
+}
+
 void Trainer::resume(const std::string& path) {
   ProcessGroup& group = parts_.group;
   // One rank reads, so the file need not be on every machine.
   const std::vector<std::byte> bytes = broadcast_from_rank_zero(group, "resume", [&] {
+    read_checkpoint_header(path);  // refuses what is none, before it is read as a whole
     const std::vector<uint8_t> contents = read_file(path, std::numeric_limits<uint64_t>::max());
     std::vector<std::byte> copy(contents.size());
     if (!contents.empty()) std::memcpy(copy.data(), contents.data(), contents.size());
@@ -66,9 +77,10 @@ void Trainer::resume(const std::string& path) {
                             " ranks as in the checkpoint, got ", group.size()));
   }
   const Position& at = checkpoint.position;
-  if (at.step < 0 || at.epoch < 0 || at.batch < 0 || at.batch > parts_.train_data.batches()) {
-    throw IoError(str(path, ": malformed position: step ", at.step, ", epoch ", at.epoch,
-                      ", batch ", at.batch, " of ", parts_.train_data.batches()));
+  if (!is_reachable(at)) {
+    throw IoError(str(path, ": step ", at.step, ", epoch ", at.epoch, ", batch ", at.batch, " of ",
+                      parts_.train_data.batches(),
+                      " is no position of this run; is the data another, or the file damaged?"));
   }
   parts_.model.load_state_dict(checkpoint.model);
   parts_.optimizer.load_state(checkpoint.optimizer);

@@ -18,16 +18,17 @@ constexpr size_t kMaxToken = 256;
 
 std::string token_of_file(const char* path) {
   // The mode is asked of the open file, so that it cannot be exchanged between the two.
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a named pipe must not hang
   if (fd < 0) {
     throw ArgumentError(str("LOCKSTEP_TOKEN_FILE: cannot open ", path, ": ", std::strerror(errno)));
   }
   struct stat info {};
   std::array<char, kMaxToken + 1> buffer;
-  const bool ok = ::fstat(fd, &info) == 0;
+  const bool ok = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
   const ssize_t n = ok ? ::read(fd, buffer.data(), buffer.size()) : -1;
   ::close(fd);
-  if (n < 0) throw ArgumentError(str("LOCKSTEP_TOKEN_FILE: cannot read ", path));
+  if (n < 0)
+    throw ArgumentError(str("LOCKSTEP_TOKEN_FILE: cannot read ", path, ": wanted a regular file"));
   check((info.st_mode & 077) == 0, "LOCKSTEP_TOKEN_FILE: others may read ", path, "; chmod 600 it");
   const std::string text(buffer.data(), static_cast<size_t>(n));
   return text.substr(0, text.find('\n'));

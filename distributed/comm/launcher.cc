@@ -103,6 +103,7 @@ class Job {
     for (Rank& rank : ranks_) {
       if (rank.pid > 0) ::waitpid(rank.pid, nullptr, 0);
     }
+    if (temporary_logs_) drop_empty_logs();
   }
 
   int run() {
@@ -137,11 +138,22 @@ class Job {
         throw IoError(str("launch: cannot make ", pattern, ": ", std::strerror(errno)));
       }
       log_dir_ = pattern;
+      temporary_logs_ = true;
       std::cerr << "lockstep: the output of ranks other than 0 goes to " << log_dir_ << "\n";
     }
     std::error_code error;
     std::filesystem::create_directories(log_dir_, error);
     if (error) throw IoError(str("launch: cannot make ", log_dir_, ": ", error.message()));
+  }
+
+  /// A temporary folder that holds no word is left to nobody.
+  void drop_empty_logs() const {
+    std::error_code ignored;
+    for (int r = 1; r < options_.nproc; ++r) {
+      const auto size = std::filesystem::file_size(log_path(r), ignored);
+      if (!ignored && size == 0) std::filesystem::remove(log_path(r), ignored);
+    }
+    std::filesystem::remove(log_dir_, ignored);  // refused when something is in it
   }
 
   std::string log_path(int rank) const { return str(log_dir_, "/rank", rank, ".log"); }
@@ -340,6 +352,7 @@ class Job {
   Signals signals_;
   Socket port_;
   std::string log_dir_;
+  bool temporary_logs_ = false;
   std::vector<Rank> ranks_;
   std::vector<Ending> failures_;  // before the others were told to end
   int asked_ = 0;                 // by which signal we were

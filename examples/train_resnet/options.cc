@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include "lockstep/base/str.h"
 #include "lockstep/data/datasets.h"
 #include "lockstep/models/resnet.h"
 #include "lockstep/train/command_line.h"
@@ -21,13 +22,26 @@ Examples:
 
 Exit codes: 0 trained, 1 failed, 2 wrong usage, 128 + N ended by signal N.)";
 
+// Beyond these, sums such as epochs times steps would overflow.
+constexpr double kMost = 1e15;
+constexpr int kMostWorkers = 256;  // as DataLoader
+
 /// Ranges are given in words, because CLI11's own messages print numbers such as 9.22337e+18.
-CLI::Validator at_least(double least, const std::string& what) {
+CLI::Validator within(double least, double most, const std::string& what) {
   return CLI::Validator(
       [=](std::string& text) -> std::string {
         double value = 0;
-        if (CLI::detail::lexical_cast(text, value) && value >= least && value <= 1e15) return "";
+        if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return "";
         return "wanted " + what + ", got " + text;
+      },
+      "");
+}
+
+/// An empty one comes from a variable that is not set; taken for "none", it would drop a whole run.
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        return text.empty() ? "wanted a path, got none" : "";
       },
       "");
 }
@@ -38,17 +52,19 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   CLI::App app{"Trains a ResNet on images, data-parallel over one or more processes.",
                "train_resnet"};
   app.footer(kFooter);
-  const CLI::Validator positive = at_least(1, "a number from 1");
-  const CLI::Validator count = at_least(0, "a number from 0");
-  const CLI::Validator amount = at_least(0, "a value from 0");
+  const CLI::Validator positive = within(1, kMost, "a number from 1 to 10^15");
+  const CLI::Validator count = within(0, kMost, "a number from 0 to 10^15");
+  const CLI::Validator amount = within(0, kMost, "a value from 0 to 10^15");
 
   app.add_option("--model", o.model,
                  "resnet8, 20, 32, 56 (for CIFAR-sized images), 18, 34, 50, 101, 152")
       ->check(CLI::IsMember(resnet_names()));
   app.add_option("--dataset", o.dataset, "What to train on")->check(CLI::IsMember(dataset_names()));
-  app.add_option("--data-dir", o.data_dir, "Where the files of mnist and fashion-mnist are");
+  app.add_option("--data-dir", o.data_dir, "Where the files of mnist and fashion-mnist are")
+      ->check(not_empty());
   app.add_flag("--augment", o.augment, "Random crops and, but for digits, flips");
-  app.add_option("--workers", o.workers, "Threads that prepare batches; 0: none")->check(count);
+  app.add_option("--workers", o.workers, "Threads that prepare batches; 0: none")
+      ->check(within(0, kMostWorkers, str("a number from 0 to ", kMostWorkers)));
 
   app.add_option("--epochs", o.epochs, "Passes over the training data")->check(positive);
   app.add_option("--batch-size", o.batch_size, "Images per process and micro-batch")
@@ -69,7 +85,7 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   app.add_option("--warmup-steps", o.warmup_steps, "Optimizer steps of linear warm-up")
       ->check(count);
   app.add_option("--label-smoothing", o.label_smoothing, "Label smoothing")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(within(0, 1, "a value from 0 to 1"));
   app.add_option("--seed", o.seed, "Seed of the weights, the order of the data, the augmentation")
       ->check(count);
 
@@ -87,9 +103,11 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
       ->check(amount);
 
   app.add_option("--output-dir", o.output_dir,
-                 "Where checkpoints, metrics and traces go; none: nowhere");
+                 "Where checkpoints, metrics and traces go; none: nowhere")
+      ->check(not_empty());
   auto* resume = app.add_option(
       "--resume", o.resume, "auto (the newest checkpoint in --output-dir, if any) or a checkpoint");
+  resume->check(not_empty());
   app.add_flag("--overwrite", o.overwrite, "Replace the run in --output-dir")->excludes(resume);
   app.add_option("--checkpoint-every", o.checkpoint_every,
                  "Optimizer steps between checkpoints; 0: each epoch")

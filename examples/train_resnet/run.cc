@@ -12,13 +12,14 @@
 #include "lockstep/train/trainer.h"
 
 #include <omp.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <span>
+#include <utility>
 
 namespace lockstep::train_resnet {
 namespace {
@@ -72,27 +73,57 @@ std::string describe(const BucketPlan& plan) {
   return text;
 }
 
-/// What a checkpoint must have in common with this run. Rates, epochs and intervals may change on
-/// purpose; these would give a run that is neither the old one nor a new one.
-std::vector<RunTrait> traits(const Options& o, int world, const BucketPlan& plan) {
+struct Data {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> test;
+};
+
+Data open_data(const Options& o) {
+  Data data{open_dataset(o.dataset, o.data_dir, Split::kTrain),
+            open_dataset(o.dataset, o.data_dir, Split::kTest)};
+  const ImageFormat a = data.train->format(), b = data.test->format();
+  if (a.height != b.height || a.width != b.width || a.channels != b.channels) {
+    throw IoError(str(o.dataset, ": wanted training and test images of one size, got ", a.height,
+                      " x ", a.width, " and ", b.height, " x ", b.width));
+  }
+  return data;
+}
+
+constexpr const char* kPlanTrait = "bucket plan (--bucket-cap-mb, --first-bucket-cap-mb)";
+
+/// What a checkpoint must have in common with this run, but for the bucket plan. Rates, epochs and
+/// intervals may change on purpose; these would give a run that is neither the old one nor a new
+/// one.
+std::vector<RunTrait> traits(const Options& o, int world) {
   return {{"--model", o.model},
           {"--dataset", o.dataset},
           {"--nproc (world size)", str(world)},
           {"--batch-size", str(o.batch_size)},
           {"--grad-accum-steps", str(o.grad_accum_steps)},
           {"--seed", str(o.seed)},
-          {"--augment", o.augment ? "on" : "off"},
-          {"bucket plan (--bucket-cap-mb, --first-bucket-cap-mb)", describe(plan)}};
+          {"--augment", o.augment ? "on" : "off"}};
+}
+std::vector<RunTrait> traits(const Options& o, int world, const BucketPlan& plan) {
+  std::vector<RunTrait> all = traits(o, world);
+  all.push_back({kPlanTrait, describe(plan)});
+  return all;
+}
+
+std::string newest_checkpoint(const Options& o) {
+  const std::string path = o.output_dir + "/last.safetensors";
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) ? path : "";
 }
 
 /// The checkpoint to go on from, the same on every rank; empty: start afresh.
 std::string checkpoint_to_resume(const Options& o, ProcessGroup& group) {
   if (o.resume != "auto") return o.resume;
   const auto bytes = broadcast_from_rank_zero(group, "resume", [&] {
-    const bool there = std::filesystem::exists(o.output_dir + "/last.safetensors");
-    return std::vector<std::byte>(there ? 1 : 0);
+    const std::string path = newest_checkpoint(o);
+    const auto text = std::as_bytes(std::span(path));
+    return std::vector<std::byte>(text.begin(), text.end());
   });
-  return bytes.empty() ? "" : o.output_dir + "/last.safetensors";
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 void write_trace(const Options& o, const Timeline& timeline, const ProcessGroup& group) {
@@ -112,12 +143,16 @@ RunDirOptions run_dir_options(const Options& o) {
 }  // namespace
 
 void preflight(const Options& o, int world) {
-  const auto train = open_dataset(o.dataset, o.data_dir, Split::kTrain);
-  sampler(o, *train, true, 0, world);
+  const Data data = open_data(o);
+  sampler(o, *data.train, true, 0, world);
+  sampler(o, *data.test, false, 0, world);
   if (!o.output_dir.empty()) RunDir::check(run_dir_options(o));
-  if (!o.resume.empty() && o.resume != "auto" && ::access(o.resume.c_str(), R_OK) != 0) {
-    throw IoError(str("resume ", o.resume, ": cannot be read: ", std::strerror(errno)));
-  }
+  const std::string from = o.resume == "auto" ? newest_checkpoint(o) : o.resume;
+  if (from.empty()) return;
+  std::vector<RunTrait> theirs = read_checkpoint_header(from).traits;
+  // The plan is known once there is a model.
+  std::erase_if(theirs, [](const RunTrait& trait) { return trait.name == kPlanTrait; });
+  check_traits(from, theirs, traits(o, world));
 }
 
 void run(const Options& o, ProcessGroup& group) {
@@ -126,8 +161,7 @@ void run(const Options& o, ProcessGroup& group) {
   std::FILE* console = rank == 0 ? stdout : nullptr;
   Progress progress(console);
 
-  const auto train_set = open_dataset(o.dataset, o.data_dir, Split::kTrain);
-  const auto test_set = open_dataset(o.dataset, o.data_dir, Split::kTest);
+  const auto [train_set, test_set] = open_data(o);
   DataLoader train_data(train_set, sampler(o, *train_set, true, rank, world),
                         {.workers = o.workers, .transform = transform(o)});
   DataLoader test_data(test_set, sampler(o, *test_set, false, rank, world), {.workers = o.workers});

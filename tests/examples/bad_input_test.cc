@@ -85,13 +85,23 @@ TEST_CASE("flags and sizes") {
     refused({flag, "-1"}, flag);
     refused({flag, "nan"}, flag);
   }
-  refused({"--label-smoothing", "1.5"}, "--label-smoothing");
+  for (const char* value : {"1.5", "nan", "-0.1"}) {
+    refused({"--label-smoothing", value}, "--label-smoothing");
+  }
+  refused({"--workers", "257"}, "--workers");
+  refused({"--eval-batch-size", "1000000000000"}, "1000000000000");
+  for (const char* flag : {"--output-dir", "--resume", "--data-dir"}) refused({flag, ""}, flag);
   refused({"--nesterov", "--momentum", "0"}, "--momentum");
   refused({"--trace"}, "--output-dir");
   refused({"--resume", "auto"}, "--output-dir");
   refused({"--batch-size", "100000"}, "100000");
   refused({"--batch-size", "1000", "--nproc", "2"}, "2000");
   refused({"--config", "/no/such/file.toml"}, "file.toml");
+  const testing::TempDir dir;
+  testing::write_file(dir / "run.toml", "no-such-option = 1\n");
+  refused({"--config", dir / "run.toml"}, "run.toml: INI was not able to parse no-such-option");
+  testing::write_file(dir / "run.toml", "\x1b[2J\x1b]0;title\a\n");
+  refused({"--config", dir / "run.toml"}, "run.toml");
 }
 
 TEST_CASE("data files: missing, cut short, too large, disagreeing") {
@@ -111,6 +121,20 @@ TEST_CASE("data files: missing, cut short, too large, disagreeing") {
   refused(arguments(), "");
   write_mnist(dir, "", "");
   refused(arguments(), "");
+  // What is wrong with the test set alone is told once as well, before there are ranks.
+  const auto two = [&] {
+    std::vector<std::string> all = arguments();
+    all.insert(all.end(), {"--nproc", "2"});
+    return all;
+  };
+  write_mnist(dir, idx_images(128, 128 * 784), idx_labels(128, 128));
+  std::filesystem::remove(dir / "t10k-labels-idx1-ubyte");
+  refused(two(), "t10k-labels");
+  testing::write_file(dir / "t10k-images-idx3-ubyte", big_endian(0x803) + big_endian(4) +
+                                                          big_endian(14) + big_endian(14) +
+                                                          std::string(4 * 14 * 14, '\1'));
+  testing::write_file(dir / "t10k-labels-idx1-ubyte", idx_labels(4, 4));
+  refused(two(), "14 x 14");
   write_mnist(dir, idx_images(100, 100 * 784), idx_labels(100, 100));
   const auto run = run_trainer(arguments());  // the files themselves are right
   CHECK_MESSAGE(run->exit_code() == 0, run->err());
@@ -168,10 +192,47 @@ TEST_CASE("checkpoints that do not fit") {
   refused({"--threads", "1", "--batch-size", "32", "--output-dir", dir / "run", "--resume", "auto"},
           "--batch-size 64");
   refused(quick({"--resume", dir / "none.safetensors"}), "none.safetensors");
+  refused(with({"--nproc", "2"}), "(world size) 1");
+  // Sparse: it would not fit into memory, and need not, as its header says what it is.
+  testing::write_file(dir / "large", "");
+  std::filesystem::resize_file(dir / "large", uintmax_t{1} << 40);
+  refused(quick({"--resume", dir / "large"}), "large: the header does not begin");
   std::filesystem::resize_file(dir / "run/last.safetensors", 5000);
   refused(with({}), "last.safetensors");
   testing::write_file(dir / "run/last.safetensors", "");
   refused(with({}), "last.safetensors");
+}
+
+TEST_CASE("a job that is refused leaves the logs of the running one alone") {
+  const testing::TempDir dir;
+  const auto first = start_trainer(
+      {"--threads", "1", "--nproc", "2", "--epochs", "100000", "--output-dir", dir / "run"});
+  for (int i = 0; i < 2000 && !std::filesystem::exists(dir / "run/last.safetensors"); ++i) {
+    REQUIRE_MESSAGE(!first->ends_within(std::chrono::milliseconds(20)), first->err());
+  }
+  testing::write_file(dir / "run/rank1.log", "what rank 1 said\n");
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--overwrite"}, {"--resume", "auto"}}) {
+    std::vector<std::string> arguments = {"--nproc", "2", "--output-dir", dir / "run"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    refused(arguments, "another run");
+  }
+  CHECK(testing::read_text(dir / "run/rank1.log") == "what rank 1 said\n");
+}
+
+TEST_CASE("without standard streams nothing meant for them lands in the files") {
+  const testing::TempDir dir;
+  const std::string program = testing::program_path("examples/train_resnet/train_resnet");
+  for (const char* ranks : {"1", "2"}) {
+    Process run({"sh", "-c",
+                 "exec " + program + " --epochs 2 --batch-size 64 --threads 1 --nproc " + ranks +
+                     " --output-dir " + (dir / ranks) + " <&- >&- 2>&-"});
+    REQUIRE(run.ends_within(testing::kDeadline));
+    CHECK(run.exit_code() == 0);
+    const std::string metrics = testing::read_text(dir / (std::string(ranks) + "/metrics.jsonl"));
+    CHECK_MESSAGE(metrics.starts_with("{\"kind\""), metrics);
+    CHECK_MESSAGE(metrics.find("samples/s") == std::string::npos, metrics);
+  }
 }
 
 TEST_CASE("a wrong world") {

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
 namespace lockstep {
 namespace {
 
@@ -66,6 +68,17 @@ TEST_CASE("a file cut short at any length is refused, as is one that is too long
   CHECK(refusal(bytes) == "");
 }
 
+TEST_CASE("the header alone says all but the tensors") {
+  const testing::TempDir dir;
+  write_checkpoint(dir / "c", example());
+  const Checkpoint header = read_checkpoint_header(dir / "c");
+  CHECK(header.position == example().position);
+  CHECK(header.traits == example().traits);
+  CHECK(header.model.empty());
+  std::filesystem::resize_file(dir / "c", std::filesystem::file_size(dir / "c") - 1);
+  CHECK_THROWS_AS(read_checkpoint_header(dir / "c"), IoError);
+}
+
 TEST_CASE("a tensor file that is no checkpoint is refused") {
   const testing::TempDir dir;
   const std::vector<NamedTensor> tensors = {{"a", Tensor::zeros(Shape{2}, DType::kF32)}};
@@ -75,6 +88,7 @@ TEST_CASE("a tensor file that is no checkpoint is refused") {
            {{{"lockstep", "[]"}}, "malformed"},
            {{{"lockstep", R"({"format": 99})"}}, "format"},
            {{{"lockstep", R"({"format": 1, "step": "x"})"}}, "malformed"},
+           {{{"lockstep", R"({"format": 1, "step": 1e30})"}}, "wanted an integer step"},
            {{{"lockstep", R"({"format": 1, "step": 1, "epoch": 0, "batch": 1, "best_accuracy": 0,
               "traits": [["a"]], "optimizer": []})"}},
             "malformed"},
@@ -100,6 +114,7 @@ TEST_CASE("a run of another kind is refused by the first trait that differs") {
     CHECK(message.find('\n') == std::string::npos);
   }
   CHECK_THROWS_AS(check_traits("f", saved, {{"--model", "resnet8"}}), ArgumentError);
+  CHECK_THROWS_AS(check_traits("f", {{"--model", "resnet8"}}, saved), ArgumentError);
 }
 
 }  // namespace

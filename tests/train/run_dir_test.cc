@@ -70,7 +70,10 @@ TEST_CASE("one run at a time") {
   {
     RunDir first({.path = temp / "run"});
     CHECK(refusal({.path = temp / "run"}).find("another run") != std::string::npos);
+    // A launcher asks before it opens its logs there.
+    CHECK_THROWS_AS(RunDir::check({.path = temp / "run", .overwrite = true}), IoError);
   }
+  CHECK_NOTHROW(RunDir::check({.path = temp / "run"}));
   CHECK(refusal({.path = temp / "run"}) == "");
 }
 

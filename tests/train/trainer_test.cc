@@ -276,9 +276,35 @@ TEST_CASE("another kind of run, another world size, and a short file are refused
   CHECK_THROWS_AS(train(setup), ArgumentError);
   setup.ranks = 2;
   std::filesystem::resize_file(setup.dir + "/last.safetensors", 1000);
-  CHECK_THROWS_AS(train(setup), IoError);
+  CHECK_THROWS_AS(train(setup), Error);  // rank 0 reads it; the others lose their peer
   std::filesystem::remove(setup.dir + "/last.safetensors");
   CHECK_THROWS_AS(train(setup), Error);
+}
+
+TEST_CASE("a position that training cannot come to is refused") {
+  const testing::TempDir dir;
+  Setup setup{.epochs = 1, .dir = dir / "run"};
+  const int64_t steps = train(setup).steps_per_epoch;
+  setup.resume = true;
+  setup.epochs = 2;
+  const std::string file = setup.dir + "/last.safetensors";
+  const std::string bytes = testing::read_text(file);
+  Checkpoint checkpoint = parse_checkpoint(std::as_bytes(std::span(bytes)), file);
+  const Position whole = checkpoint.position;
+  CHECK(whole == Position{.step = steps, .epoch = 1, .batch = 0});
+  for (const Position& wrong :
+       {Position{steps + 1, 1, 0}, Position{steps, INT64_MAX, 0}, Position{INT64_MAX, 1, 0},
+        Position{steps, -1, 0}, Position{steps, 1, 1}, Position{-1, 0, 0}, Position{0, 1, 0}}) {
+    CAPTURE(wrong.step);
+    CAPTURE(wrong.epoch);
+    CAPTURE(wrong.batch);
+    checkpoint.position = wrong;
+    write_checkpoint(file, checkpoint);
+    CHECK_THROWS_AS(train(setup), IoError);
+  }
+  checkpoint.position = whole;
+  write_checkpoint(file, checkpoint);
+  CHECK(train(setup).resumed_step == steps);
 }
 
 TEST_CASE("a loss that is no longer a number ends the run") {
