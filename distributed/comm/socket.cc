@@ -169,7 +169,9 @@ void receive_some(const Socket& socket, std::string& bytes, Deadline deadline) {
     if (n == 0) throw CommError("tcp store: the connection was closed; rank 0 has probably ended");
     if (errno == EAGAIN || errno == EWOULDBLOCK) {
       if (!poll_until(socket.fd(), POLLIN, deadline)) {
-        throw CommError("tcp store: no answer (deadline passed)");
+        throw CommError(
+            "tcp store: no answer (deadline passed); rank 0 is stuck, or MASTER_PORT belongs to "
+            "another program");
       }
     } else if (errno != EINTR) {
       throw CommError(str("tcp store: the connection was closed: ", std::strerror(errno),

@@ -64,6 +64,22 @@ TEST_CASE("launch: ranks, prefixes and logs") {
         "rank 1 of 3 gloo is done\nrank 1 of 2 gloo is done\n");
 }
 
+TEST_CASE("launch: the temporary folder for logs stays only if something is in it") {
+  const testing::TempDir dir;
+  const auto run = [&](const std::vector<std::string>& options, const std::string& shell) {
+    std::vector<std::string> command = {testing::program_path("tools/lockstep"), "launch",
+                                        "--nproc", "2"};
+    command.insert(command.end(), options.begin(), options.end());
+    command.insert(command.end(), {"--", "sh", "-c", shell});
+    Process job(command, {.env = {{"TMPDIR", dir.path().string()}}});
+    CHECK(job.wait() == 0);
+    return std::distance(std::filesystem::directory_iterator(dir.path()), {});
+  };
+  CHECK(run({}, "true") == 0);
+  CHECK(run({"--log-dir", dir / "asked"}, "true") == 1);  // what was asked for stays
+  CHECK(run({}, "echo $RANK") == 2);
+}
+
 TEST_CASE("launch: a parent that ignores SIGCHLD does not keep it from seeing how ranks end") {
   std::vector<std::string> command = launch({"--nproc", "2"}, {"exit", "3"});
   command.insert(command.begin(), {"/usr/bin/env", "--ignore-signal=CHLD"});

@@ -2,6 +2,7 @@
 #include "lockstep/distributed/comm/store_frame.h"
 #include "lockstep/distributed/comm/store_server.h"
 #include "lockstep/distributed/comm/tcp_store.h"
+#include "lockstep/tests/support/temp_dir.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -266,6 +267,10 @@ TEST_CASE("job token: variable, file and their faults") {
   REQUIRE(fd >= 0);
   CHECK(write(fd, "from a file\nrest", 16) == 16);
   close(fd);
+  const testing::TempDir dir;
+  REQUIRE(mkfifo((dir / "pipe").c_str(), 0600) == 0);  // nobody writes: it must not hang
+  setenv("LOCKSTEP_TOKEN_FILE", (dir / "pipe").c_str(), 1);
+  CHECK(contains(message_of(job_token_from_env), "wanted a regular file"));
   setenv("LOCKSTEP_TOKEN_FILE", path, 1);
   CHECK(job_token_from_env() == "from a file");
   chmod(path, 0640);

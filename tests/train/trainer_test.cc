@@ -21,6 +21,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <span>
 
 namespace lockstep {
 namespace {
