@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/distributed/comm/child_process.h"
+#include "lockstep/distributed/comm/launch_signals.h"
 #include "lockstep/distributed/comm/line_relay.h"
 #include "lockstep/distributed/comm/peer_lost.h"
 #include "lockstep/distributed/comm/tcp_store.h"
@@ -9,7 +10,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,46 +54,6 @@ struct Ending {
   int signal = 0;  // the signal that killed it
 };
 
-/// The signals that concern a launcher, blocked and read from a descriptor while this lives.
-class Signals {
- public:
-  Signals() {
-    sigemptyset(&set_);
-    for (int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set_, s);
-    pthread_sigmask(SIG_BLOCK, &set_, &before_);
-    // A parent may have left SIGCHLD ignored. The kernel would reap the ranks itself then, and
-    // nobody would ever learn that they have ended.
-    struct sigaction standard {};
-    standard.sa_handler = SIG_DFL;
-    ::sigaction(SIGCHLD, &standard, &child_before_);
-    fd_ = Socket(::signalfd(-1, &set_, SFD_NONBLOCK | SFD_CLOEXEC));
-  }
-  ~Signals() {
-    ::sigaction(SIGCHLD, &child_before_, nullptr);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-
-  int fd() const { return fd_.fd(); }
-  const sigset_t& mask_before() const { return before_; }
-  /// A signal that asks to end, 0 for none; SIGCHLD is swallowed.
-  int take() {
-    int asked = 0;
-    signalfd_siginfo info;
-    while (::read(fd(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-      if (info.ssi_signo != SIGCHLD) asked = static_cast<int>(info.ssi_signo);
-    }
-    return asked;
-  }
-
- private:
-  sigset_t set_;
-  sigset_t before_;
-  struct sigaction child_before_;
-  Socket fd_;
-};
-
 class Job {
  public:
   explicit Job(const LaunchOptions& options) : options_(options) {}
@@ -103,7 +63,7 @@ class Job {
     for (Rank& rank : ranks_) {
       if (rank.pid > 0) ::waitpid(rank.pid, nullptr, 0);
     }
-    if (temporary_logs_) drop_empty_logs();
+    if (own_log_dir_) drop_empty_logs();
   }
 
   int run() {
@@ -138,22 +98,11 @@ class Job {
         throw IoError(str("launch: cannot make ", pattern, ": ", std::strerror(errno)));
       }
       log_dir_ = pattern;
-      temporary_logs_ = true;
-      std::cerr << "lockstep: the output of ranks other than 0 goes to " << log_dir_ << "\n";
+      own_log_dir_ = true;
     }
     std::error_code error;
     std::filesystem::create_directories(log_dir_, error);
     if (error) throw IoError(str("launch: cannot make ", log_dir_, ": ", error.message()));
-  }
-
-  /// A temporary folder that holds no word is left to nobody.
-  void drop_empty_logs() const {
-    std::error_code ignored;
-    for (int r = 1; r < options_.nproc; ++r) {
-      const auto size = std::filesystem::file_size(log_path(r), ignored);
-      if (!ignored && size == 0) std::filesystem::remove(log_path(r), ignored);
-    }
-    std::filesystem::remove(log_dir_, ignored);  // refused when something is in it
   }
 
   std::string log_path(int rank) const { return str(log_dir_, "/rank", rank, ".log"); }
@@ -309,6 +258,23 @@ class Job {
     signal_all(signal);
   }
 
+  bool has_log(int rank) const {
+    std::error_code missing;
+    const auto bytes = std::filesystem::file_size(log_path(rank), missing);
+    return !missing && bytes > 0;
+  }
+
+  /// A folder that nobody asked for stays only if a rank has written something.
+  void drop_empty_logs() const noexcept {
+    std::error_code stays;
+    for (int r = 1; r < options_.nproc; ++r) {
+      if (!has_log(r)) std::filesystem::remove(log_path(r), stays);
+    }
+    if (!std::filesystem::remove(log_dir_, stays)) {
+      std::cerr << "lockstep: the output of ranks other than 0 is in " << log_dir_ << "\n";
+    }
+  }
+
   void kill_now() {
     signal_all(SIGKILL);
     deadline_ = steady_clock::now() + milliseconds(100);
@@ -341,7 +307,7 @@ class Job {
     }
     const std::string& line = last_line(end.rank);
     if (!line.empty()) std::cerr << "; its last line: " << line;
-    if (ranks_[static_cast<size_t>(end.rank)].log.valid()) {
+    if (ranks_[static_cast<size_t>(end.rank)].log.valid() && has_log(end.rank)) {
       std::cerr << " (" << log_path(end.rank) << ")";
     }
     std::cerr << std::endl;
@@ -349,10 +315,10 @@ class Job {
   }
 
   const LaunchOptions& options_;
-  Signals signals_;
+  comm::LaunchSignals signals_;
   Socket port_;
   std::string log_dir_;
-  bool temporary_logs_ = false;
+  bool own_log_dir_ = false;  // made by us, under the temporary folder
   std::vector<Rank> ranks_;
   std::vector<Ending> failures_;  // before the others were told to end
   int asked_ = 0;                 // by which signal we were

@@ -6,13 +6,26 @@
 #include "lockstep/distributed/comm/launcher.h"
 #include "lockstep/distributed/comm/make_process_group.h"
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <string>
 
 namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
+
+/// After Ctrl-C.
+void tell_how_to_go_on(const lockstep::train_resnet::Options& options) {
+  if (options.output_dir.empty()) return;
+  const std::string last = options.output_dir + "/last.safetensors";
+  if (std::filesystem::exists(last)) {
+    std::fprintf(stderr, "train_resnet: %s is kept; the same command with --resume auto goes on\n",
+                 last.c_str());
+  }
+}
 
 int run_main(int argc, char** argv) {
   using namespace lockstep;
@@ -25,7 +38,9 @@ int run_main(int argc, char** argv) {
       LaunchOptions launch;
       launch.nproc = options.nproc;
       launch.log_dir = options.output_dir;
-      return launch_self(launch, options.arguments);
+      const int code = launch_self(launch, options.arguments);
+      if (code == 128 + SIGINT) tell_how_to_go_on(options);
+      return code;
     }
   }
   const auto group = make_process_group();

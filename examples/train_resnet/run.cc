@@ -100,6 +100,9 @@ std::vector<RunTrait> traits(const Options& o, int world) {
           {"--nproc (world size)", str(world)},
           {"--batch-size", str(o.batch_size)},
           {"--grad-accum-steps", str(o.grad_accum_steps)},
+          {"--momentum", str(o.momentum)},
+          {"--weight-decay", str(o.weight_decay)},
+          {"--nesterov", o.nesterov ? "on" : "off"},
           {"--seed", str(o.seed)},
           {"--augment", o.augment ? "on" : "off"}};
 }
@@ -222,8 +225,8 @@ void run(const Options& o, ProcessGroup& group) {
   for (const NamedParameter& p : model->named_parameters())
     parameters += p.parameter.data().numel();
   progress.say(str(o.model, ", ", parameters, " parameters in ", ddp.plan().buckets.size(),
-                   " buckets; ", o.dataset, ", ", train_set->size(), " training and ",
-                   test_set->size(), " test images"));
+                   ddp.plan().buckets.size() == 1 ? " bucket; " : " buckets; ", o.dataset, ", ",
+                   train_set->size(), " training and ", test_set->size(), " test images"));
   progress.say(str(world, world == 1 ? " process" : " processes", " (", group.backend(), ") x ",
                    threads, threads == 1 ? " thread" : " threads", "; global batch ",
                    o.batch_size * world * o.grad_accum_steps, " = ", world, " x ", o.batch_size,
