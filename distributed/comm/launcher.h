@@ -13,7 +13,8 @@ struct LaunchOptions {
   std::vector<std::string> command = {};  // program and arguments; the program is looked up in PATH
   uint16_t master_port = 0;               // 0: a free one
   /// Where the output of ranks 1, 2, ... is appended, to rank1.log, rank2.log, ...; made if
-  /// missing. "-": the console. Empty: a new temporary folder, which is named on standard error.
+  /// missing. "-": the console. Empty: a new temporary folder, which stays, and is
+  /// named on standard error at the end, only if one of them has written something.
   std::string log_dir = {};
   /// How long ranks have to end after SIGTERM before SIGKILL.
   std::chrono::milliseconds grace{700};
