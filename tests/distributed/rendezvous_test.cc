@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <memory>
 #include <thread>
 
 namespace lockstep {
@@ -82,20 +83,23 @@ TEST_CASE("rank_from_env: missing and invalid values are named with the remedy")
   CHECK(contains(message("MASTER_PORT", "65536"), "MASTER_PORT must be"));
 }
 
-/// Errors of ranks that join as threads, each with its own (rank, world size).
+/// Errors of ranks that join as threads, each with its own (rank, world size). None leaves before
+/// all have come, or a late one would find no store. Rank 0 is the first, if it is there.
 std::vector<std::string> join(const std::vector<std::pair<int, int>>& ranks,
                               milliseconds timeout = milliseconds(5000)) {
   const uint16_t port = TcpStore({.serve = true, .token = "t"}).port();
   std::vector<std::string> errors(ranks.size());
+  std::vector<std::shared_ptr<Store>> stores(ranks.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < ranks.size(); ++i) {
     threads.emplace_back([&, i] {
       const auto [rank, size] = ranks[i];
       const RankInfo info{rank, size, rank, "127.0.0.1", port};
-      errors[i] = message_of([&] { join_store(info, "t", timeout); });
+      errors[i] = message_of([&] { stores[i] = join_store(info, "t", timeout); });
     });
   }
   for (auto& thread : threads) thread.join();
+  while (!stores.empty()) stores.pop_back();  // rank 0, who serves the others, is the last to leave
   return errors;
 }
 
