@@ -52,6 +52,7 @@ def lockstep_binary(name, deps = [], copts = [], linkopts = [], **kwargs):
         deps = deps + [
             "//base:isa_guard",
             "//base:standard_streams",
+            "//base:tsan_suppressions",
         ],
         **kwargs
     )
@@ -64,6 +65,9 @@ def lockstep_test(name, srcs, deps = [], copts = [], linkopts = [], size = "smal
         size = size,
         copts = _COPTS + _TEST_COPTS + copts,
         linkopts = ["-fopenmp", "-lpthread"] + linkopts,
-        deps = deps + ["//tests/support:doctest_main"],
+        deps = deps + [
+            "//base:tsan_suppressions",
+            "//tests/support:doctest_main",
+        ],
         **kwargs
     )
