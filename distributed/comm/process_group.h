@@ -49,6 +49,9 @@ class Work {
   virtual bool done() const = 0;
   /// Valid once done() and not failed.
   virtual Times times() const = 0;
+  /// Bytes that this rank handed to the group, once done(), where they are not the tensor's
+  /// (compression); -1: they are.
+  virtual int64_t bytes_sent() const { return -1; }
 };
 
 using WorkPtr = std::shared_ptr<Work>;
