@@ -39,7 +39,9 @@ BucketPlan plan_buckets(std::span<const ParamSpec> params, const BucketCaps& cap
   }
   BucketPlan plan;
   for (const auto& [dtype, order] : arrivals) {
-    const auto bytes = [&](size_t k) { return params[static_cast<size_t>(order[k])].bytes(); };
+    const auto bytes = [params, &order = order](size_t k) {
+      return params[static_cast<size_t>(order[k])].bytes();
+    };
     size_t last = order.size();  // where the last bucket begins
     if (caps.last_mb) {
       int64_t held = bytes(--last);
