@@ -2,6 +2,7 @@
 
 #include "lockstep/tensor/backend.h"
 #include "lockstep/tensor/ops/check_device.h"
+#include "lockstep/tensor/ops/copy.h"
 
 namespace lockstep::ops {
 namespace {
@@ -35,7 +36,6 @@ Shape output_shape(const char* op, const Shape& x, const Shape& weight, const Co
         weight, " with ", o.groups, " groups wants ", weight[3] * o.groups);
   check(weight[0] % o.groups == 0, op, ": the ", weight[0], " output channels of weight ", weight,
         " cannot be split in ", o.groups, " groups");
-  check(x[0] > 0, op, ": the batch is empty: images ", x);
   check(weight.numel() > 0, op, ": the weight is empty: ", weight);
   std::array<int64_t, 2> out{};
   for (int d = 0; d < 2; ++d) {
@@ -62,6 +62,12 @@ void check_bias(const char* op, const Tensor& bias, DType x, int64_t channels) {
   check_dtypes(op, x, bias.dtype(), "bias");
 }
 
+/// The gradient of something that no image used.
+void add_nothing(const Dest& grad) {
+  Tensor out = grad.out;
+  if (!grad.accumulate) fill(out, 0);
+}
+
 }  // namespace
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -72,7 +78,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   check_device("conv2d", x, weight, "the weight");
   if (bias.defined()) check_device("conv2d", x, bias, "the bias");
   Tensor y = Tensor::empty(shape, x.dtype(), x.device());
-  backend(x.device()).conv.forward(x, weight, bias, options, y);
+  if (y.numel() > 0) backend(x.device()).conv.forward(x, weight, bias, options, y);
   return y;
 }
 
@@ -83,6 +89,7 @@ void conv2d_backward_data(const Tensor& grad_y, const Tensor& weight, const Conv
   check_dtypes(kOp, grad_y.dtype(), weight.dtype(), "weight");
   check(grad_x.out.dtype() == grad_y.dtype(), kOp, ": gradients of ", name_of(grad_y.dtype()),
         " and ", name_of(grad_x.out.dtype()));
+  if (grad_y.numel() == 0) return add_nothing(grad_x);
   backend(grad_y.device()).conv.backward_data(grad_y, weight, options, grad_x);
 }
 
@@ -93,11 +100,13 @@ void conv2d_backward_weight(const Tensor& grad_y, const Tensor& x, const Conv2dO
   check(x.dtype() == grad_y.dtype(), kOp, ": images of ", name_of(x.dtype()), " and a gradient of ",
         name_of(grad_y.dtype()));
   check_dtypes(kOp, x.dtype(), grad_weight.out.dtype(), "weight's gradient");
+  if (grad_y.numel() == 0) return add_nothing(grad_weight);
   backend(x.device()).conv.backward_weight(grad_y, x, options, grad_weight);
 }
 
 void conv2d_backward_bias(const Tensor& grad_y, const Dest& grad_bias) {
   check_bias("conv2d_backward_bias", grad_bias.out, grad_y.dtype(), grad_y.dim(-1));
+  if (grad_y.numel() == 0) return add_nothing(grad_bias);
   backend(grad_y.device()).conv.backward_bias(grad_y, grad_bias);
 }
 

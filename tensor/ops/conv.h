@@ -36,8 +36,9 @@ namespace ops {
 /// y [N, OH, OW, O] from x [N, H, W, I], weight [O, KH, KW, I / groups] and bias [O] or an
 /// undefined tensor, where OH = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1, and OW
 /// likewise: the cross-correlation that deep learning calls convolution. x is f32, f64 or bf16;
-/// weight and bias have x's dtype, or f32 when x is bf16. y has x's dtype. Throws ArgumentError for
-/// an empty batch, for shapes that do not fit, and when the kernel is larger than the padded image.
+/// weight and bias have x's dtype, or f32 when x is bf16. y has x's dtype. N may be 0, as on a rank
+/// that has no samples. Throws ArgumentError for shapes that do not fit, and when the kernel is
+/// larger than the padded image.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv2dOptions& options);
 /// The gradient of x; grad_x.out has x's shape and dtype.

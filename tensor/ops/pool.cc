@@ -7,7 +7,7 @@ namespace {
 
 Shape output_shape(const char* op, const Shape& x, const Pool2dOptions& o) {
   check(x.ndim() == 4, op, ": wanted images [N, H, W, C], got ", x);
-  check(x.numel() > 0, op, ": the images are empty: ", x);
+  check(x.numel(1, 4) > 0, op, ": the images are empty: ", x);
   std::array<int64_t, 2> out{};
   for (size_t i = 0; i < 2; ++i) {
     const char* axis = i == 0 ? "height" : "width";
@@ -46,7 +46,7 @@ MaxPool2dResult max_pool2d(const Tensor& x, const Pool2dOptions& options) {
   const DType index = options.kernel[0] * options.kernel[1] <= 256 ? DType::kU8 : DType::kI32;
   MaxPool2dResult result{Tensor::empty(shape, x.dtype(), x.device()),
                          Tensor::empty(shape, index, x.device())};
-  backend(x.device()).pool.max_forward(x, options, result.y, result.argmax);
+  if (x.numel() > 0) backend(x.device()).pool.max_forward(x, options, result.y, result.argmax);
   return result;
 }
 
@@ -55,17 +55,19 @@ void max_pool2d_backward(const Tensor& grad_y, const Tensor& argmax, const Pool2
   check_backward("max_pool2d_backward", grad_y, options, grad_x.out);
   check(argmax.shape() == grad_y.shape(), "max_pool2d_backward: wanted argmax ", grad_y.shape(),
         ", got ", argmax.shape());
+  if (grad_y.numel() == 0) return;
   backend(grad_y.device()).pool.max_backward(grad_y, argmax, options, grad_x);
 }
 
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options) {
   Tensor y = Tensor::empty(output_shape("avg_pool2d", x.shape(), options), x.dtype(), x.device());
-  backend(x.device()).pool.avg_forward(x, options, y);
+  if (x.numel() > 0) backend(x.device()).pool.avg_forward(x, options, y);
   return y;
 }
 
 void avg_pool2d_backward(const Tensor& grad_y, const Pool2dOptions& options, const Dest& grad_x) {
   check_backward("avg_pool2d_backward", grad_y, options, grad_x.out);
+  if (grad_y.numel() == 0) return;
   backend(grad_y.device()).pool.avg_backward(grad_y, options, grad_x);
 }
 

@@ -34,7 +34,8 @@ struct MaxPool2dResult {
 };
 
 /// The largest of each window of x [N, H, W, C]; the padding never wins, NaN always does. f32, f64,
-/// bf16. Throws ArgumentError for an empty batch and for windows larger than the padded image.
+/// bf16. Throws ArgumentError for images without rows, columns or channels and for windows larger
+/// than the padded image.
 MaxPool2dResult max_pool2d(const Tensor& x, const Pool2dOptions& options);
 void max_pool2d_backward(const Tensor& grad_y, const Tensor& argmax, const Pool2dOptions& options,
                          const Dest& grad_x);

@@ -95,10 +95,23 @@ TEST_CASE("pooling: errors") {
                        ArgumentError);
   CHECK_THROWS_WITH_AS(max_pool2d(x, {.stride = {0, 1}}), doctest::Contains("stride"),
                        ArgumentError);
-  CHECK_THROWS_WITH_AS(max_pool2d(Variable(random_tensor({0, 4, 4, 2}, 1)), {}),
+  CHECK_THROWS_WITH_AS(max_pool2d(Variable(random_tensor({1, 0, 4, 2}, 1)), {}),
                        doctest::Contains("empty"), ArgumentError);
   CHECK_THROWS_WITH_AS(global_avg_pool2d(Variable(random_tensor({4, 4, 2}, 1))),
                        doctest::Contains("[N, H, W, C]"), ArgumentError);
+}
+
+TEST_CASE("pooling an empty batch gives an empty result") {
+  const Variable x(random_tensor({0, 4, 6, 2}, 1), true);
+  const Pool2dOptions options{.kernel = {2, 2}, .stride = {2, 2}};
+  for (const Variable& y : {max_pool2d(x, options), avg_pool2d(x, options)}) {
+    CHECK(y.shape() == Shape{0, 2, 3, 2});
+    y.backward(Tensor::empty(y.shape(), DType::kF64));
+    CHECK(x.grad()->shape() == x.shape());
+  }
+  const Variable y = global_avg_pool2d(x);
+  CHECK(y.shape() == Shape{0, 2});
+  y.backward(Tensor::empty(y.shape(), DType::kF64));
 }
 
 }  // namespace
