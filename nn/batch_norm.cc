@@ -20,7 +20,8 @@ BatchNorm2d::BatchNorm2d(const BatchNorm2dSpec& spec) : spec_(spec) {
 
 BatchNormOptions BatchNorm2d::next_batch() {
   if (training()) ++*num_batches_tracked_.mutable_data<int64_t>();
-  return {.training = training(), .momentum = spec_.momentum, .eps = spec_.eps};
+  return {
+      .training = training(), .momentum = spec_.momentum, .eps = spec_.eps, .exchange = exchange_};
 }
 
 Variable BatchNorm2d::forward(const Variable& x) {

@@ -4,6 +4,9 @@
 #include "lockstep/autograd/ops/norm.h"
 #include "lockstep/nn/module.h"
 
+#include <memory>
+#include <utility>
+
 namespace lockstep {
 
 struct BatchNorm2dSpec {
@@ -24,6 +27,9 @@ class BatchNorm2d final : public Layer {
   Variable forward(const Variable& x) override;
   /// relu(batch_norm(x) + residual), fused; `residual` has x's shape or is undefined.
   Variable forward_relu(const Variable& x, const Variable& residual = Variable());
+  /// From the next forward in training on, the batch is what all ranks of `exchange` hold together;
+  /// null: what this rank holds. The layer shares it. Evaluation exchanges nothing.
+  void set_exchange(std::shared_ptr<NormExchange> exchange) { exchange_ = std::move(exchange); }
 
   Variable weight;
   Variable bias;
@@ -36,6 +42,7 @@ class BatchNorm2d final : public Layer {
   Tensor running_mean_;
   Tensor running_var_;
   Tensor num_batches_tracked_;
+  std::shared_ptr<NormExchange> exchange_;
 };
 
 }  // namespace lockstep

@@ -104,6 +104,18 @@ std::vector<NamedBuffer> Module::named_buffers() const {
   return list;
 }
 
+void Module::collect_modules(std::vector<Module*>& list) {
+  if (std::find(list.begin(), list.end(), this) != list.end()) return;
+  list.push_back(this);
+  for (auto& [name, part] : parts_) part->collect_modules(list);
+}
+
+void Module::for_each_module(const std::function<void(Module&)>& fn) {
+  std::vector<Module*> list;
+  collect_modules(list);
+  for (Module* module : list) fn(*module);
+}
+
 void Module::train(bool on) {
   training_ = on;
   for (auto& [name, part] : parts_) part->train(on);

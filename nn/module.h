@@ -17,6 +17,7 @@
 #include "lockstep/autograd/variable.h"
 #include "lockstep/tensor/named_tensor.h"
 
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -48,6 +49,10 @@ class Module {
   std::vector<Variable> parameters() const;
   /// As named_parameters. The tensors are the buffers themselves, not copies.
   std::vector<NamedBuffer> named_buffers() const;
+
+  /// Calls fn with this module, then with each of its parts and their parts, in the order of
+  /// registration; with one that has several names once.
+  void for_each_module(const std::function<void(Module&)>& fn);
 
   /// Sets this module and all its parts to training or evaluation: dropout and batch_norm differ.
   void train(bool on = true);
@@ -82,6 +87,8 @@ class Module {
   /// Every parameter and buffer with every name it has, in state-dict order.
   void collect(const std::string& prefix, std::vector<Slot>& slots) const;
   std::vector<Slot> slots() const;
+  /// This module and all below it that are not in `list` yet.
+  void collect_modules(std::vector<Module*>& list);
 
   std::vector<std::pair<std::string, Variable>> parameters_;
   std::vector<std::pair<std::string, Tensor*>> buffers_;

@@ -24,20 +24,23 @@ int64_t rows_of(const Tensor& x) { return x.numel() / std::max<int64_t>(x.dim(-1
 struct Statistics {
   Tensor mean;
   Tensor invstd;
+  double count = 0;  // rows that they were taken from; in training
 };
 
 Statistics batch_statistics(const Tensor& x, Tensor& running_mean, Tensor& running_var,
                             const BatchNormOptions& options) {
-  const int64_t count = rows_of(x);
-  check(count > 1, "batch_norm: wanted more than one value a channel in training, got x ",
-        x.shape(), "; use a larger batch, or evaluation mode");
   Tensor mean = Tensor::empty(running_mean.shape(), running_mean.dtype(), x.device());
   Tensor variance = Tensor::empty(running_var.shape(), running_var.dtype(), x.device());
-  ops::batch_norm_moments(x, mean, variance);
+  const bool shared = options.exchange != nullptr;
+  const int64_t count = shared ? pooled_moments(x, *options.exchange, mean, variance) : rows_of(x);
+  check(count > 1, "batch_norm: wanted more than one value a channel in training, got x ",
+        x.shape(), shared ? str(" and ", count, " on all ranks together") : "",
+        "; use a larger batch, or evaluation mode");
+  if (!shared) ops::batch_norm_moments(x, mean, variance);
   const double n = static_cast<double>(count);
   ops::batch_norm_update_running(mean, options.momentum, 1.0, running_mean);
   ops::batch_norm_update_running(variance, options.momentum, n / (n - 1), running_var);
-  return {mean, ops::batch_norm_invstd(variance, options.eps)};
+  return {mean, ops::batch_norm_invstd(variance, options.eps), n};
 }
 
 Variable normalise(const char* op, const Variable& x, const Variable& weight, const Variable& bias,
@@ -57,11 +60,14 @@ Variable normalise(const char* op, const Variable& x, const Variable& weight, co
   const Saved mask = relu ? Saved(y) : Saved();
   return record(
       op, y, {x, weight, bias, residual},
-      [=, x = Saved(x.data()), weight = Saved(weight.data())](const Tensor& grad_y,
-                                                              GradSink& sink) {
+      [=, x = Saved(x.data()), weight = Saved(weight.data()),
+       exchange = training ? options.exchange : nullptr](const Tensor& grad_y, GradSink& sink) {
         const BatchNormInputs in{x.get(), s.mean, s.invstd};
-        Tensor sum_grad = Tensor::empty(s.mean.shape(), s.mean.dtype(), s.mean.device());
-        Tensor sum_grad_xhat = Tensor::empty(s.mean.shape(), s.mean.dtype(), s.mean.device());
+        // One block, so that it is one collective.
+        const int64_t channels = s.mean.numel();
+        Tensor sums = Tensor::empty({2 * channels}, s.mean.dtype(), s.mean.device());
+        Tensor sum_grad = sums.slice(0, channels);
+        Tensor sum_grad_xhat = sums.slice(channels, 2 * channels);
         // The gradient of the residual is the masked gradient: the second pass reads that alone.
         Tensor g = grad_y;
         Tensor y = mask.get();
@@ -75,9 +81,9 @@ Variable normalise(const char* op, const Variable& x, const Variable& weight, co
         if (sink.wants(1)) put(sum_grad_xhat, sink.dest(1));
         if (sink.wants(2)) put(sum_grad, sink.dest(2));
         if (!sink.wants(0)) return;
+        if (exchange) exchange->all_reduce(sums);
         ops::batch_norm_backward_data(g, y, in, weight.get(), training ? sum_grad : Tensor(),
-                                      training ? sum_grad_xhat : Tensor(),
-                                      static_cast<double>(rows_of(in.x)), sink.dest(0));
+                                      training ? sum_grad_xhat : Tensor(), s.count, sink.dest(0));
       });
 }
 

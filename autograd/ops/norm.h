@@ -1,7 +1,10 @@
 // Normalisation layers' functions.
 #pragma once
 
+#include "lockstep/autograd/ops/norm_exchange.h"
 #include "lockstep/autograd/variable.h"
+
+#include <memory>
 
 namespace lockstep {
 
@@ -12,14 +15,19 @@ struct BatchNormOptions {
   /// Share of the batch in the running statistics.
   double momentum = 0.1;
   double eps = 1e-5;
+  /// In training the batch is what all ranks hold together, and its statistics are the same on
+  /// each; null: what this rank holds. The graph shares it.
+  std::shared_ptr<NormExchange> exchange = nullptr;
 };
 
 /// (x - mean) / sqrt(var + eps) * weight + bias over each channel of x [..., C]; weight, bias and
 /// the running statistics are [C], f32 for f32 and bf16 x, f64 for f64. In training var is the
 /// batch's biased variance, and the running statistics change in place: running += momentum *
 /// (batch - running), with the unbiased variance (Ioffe and Szegedy, ICML 2015, algorithm 2).
+/// With an exchange each rank's gradient of x is that of the sum of all ranks' losses, while weight
+/// and bias get this rank's own part of theirs, which data parallelism adds up.
 /// Throws ArgumentError for shapes and dtypes that do not fit, and in training for fewer than two
-/// values a channel.
+/// values a channel (with an exchange: on all ranks together, and then on every rank).
 Variable batch_norm(const Variable& x, const Variable& weight, const Variable& bias,
                     Tensor running_mean, Tensor running_var, const BatchNormOptions& options);
 

@@ -73,6 +73,76 @@ TEST_CASE("batch_norm: gradients, in training and evaluation, plain and fused") 
   }
 }
 
+/// Plays two other ranks: one without rows, and one whose rows do not change and are in no loss.
+class ConstantPeers final : public NormExchange {
+ public:
+  explicit ConstantPeers(const Tensor& rows) {
+    const int64_t channels = rows.dim(-1);
+    Tensor mean = Tensor::empty({channels}, DType::kF64), variance = ops::clone(mean);
+    ops::batch_norm_moments(rows, mean, variance);
+    part_ = {static_cast<double>(rows.numel() / channels)};
+    for (const double v : mean.to_vector<double>()) part_.push_back(v);
+    for (const double v : variance.to_vector<double>()) part_.push_back(v);
+  }
+  Tensor all_gather(const Tensor& mine) override {
+    std::vector<double> all(part_.size(), 0.0);
+    all.insert(all.end(), part_.begin(), part_.end());
+    for (const double v : mine.to_vector<double>()) all.push_back(v);
+    return Tensor::from(all, {3, mine.numel()});
+  }
+  void all_reduce(Tensor&) override {}
+
+ private:
+  std::vector<double> part_;
+};
+
+TEST_CASE("batch_norm with an exchange: gradients") {
+  for (const Shape& shape : {Shape{5, 3}, Shape{1, 3}, Shape{2, 3, 2, 4}}) {
+    const int64_t channels = shape.dim(-1);
+    const BatchNormOptions o{
+        .exchange = std::make_shared<ConstantPeers>(random_tensor({4, channels}, 31, 0, 3))};
+    const std::vector<Tensor> inputs{random_tensor(shape, 1), random_tensor({channels}, 2, 0.5, 2),
+                                     random_tensor({channels}, 3), random_tensor(shape, 4)};
+    const std::vector<Tensor> three(inputs.begin(), inputs.begin() + 3);
+    CAPTURE(shape.to_string());
+    CHECK(gradcheck(
+              [&](const auto& v) {
+                Stats s(channels);
+                return batch_norm(v[0], v[1], v[2], s.mean, s.var, o);
+              },
+              three) == "");
+    CHECK(gradcheck(
+              [&](const auto& v) {
+                Stats s(channels);
+                return batch_norm_relu(v[0], v[1], v[2], s.mean, s.var, o, v[3]);
+              },
+              inputs) == "");
+  }
+}
+
+TEST_CASE("pooled_moments: accurate when the mean is large, and when ranks lie far apart") {
+  for (const double offset : {0.0, 1e6}) {
+    for (const double distance : {0.0, 1e3}) {
+      const Tensor a = random_tensor({3, 7}, 1, offset, offset + 1);
+      const Tensor b = random_tensor({5, 7}, 2, offset + distance, offset + distance + 1);
+      Tensor all = Tensor::empty({8, 7}, DType::kF64);
+      Tensor head = all.slice(0, 5), tail = all.slice(5, 8);
+      ops::copy(b, head);
+      ops::copy(a, tail);
+      Tensor mean = Tensor::empty({7}, DType::kF64), variance = ops::clone(mean);
+      Tensor expected_mean = ops::clone(mean), expected_variance = ops::clone(mean);
+      ops::batch_norm_moments(all, expected_mean, expected_variance);
+      ConstantPeers peers(b);
+      CHECK(pooled_moments(a, peers, mean, variance) == 8);
+      CAPTURE(offset);
+      CAPTURE(distance);
+      CHECK(relative_difference(mean, expected_mean) <= 1e-15);
+      // A mean of 1e6 is known to 1e-10 in f64, which is what the variance can lose.
+      CHECK(relative_difference(variance, expected_variance) <= (offset != 0 ? 1e-9 : 1e-14));
+    }
+  }
+}
+
 TEST_CASE("batch_norm: no rows, or no channels, in evaluation") {
   for (const Shape& shape : {Shape{0, 3}, Shape{2, 0}}) {
     CAPTURE(shape.to_string());

@@ -51,6 +51,13 @@ Names names(const List& list) {
   return out;
 }
 
+TEST_CASE("for_each_module visits every module once, the outer one first") {
+  Whole m;
+  std::vector<Module*> seen;
+  m.for_each_module([&](Module& part) { seen.push_back(&part); });
+  CHECK(seen == std::vector<Module*>{&m, &m.first, &m.second, &m.tied});
+}
+
 TEST_CASE("names are dotted and in the order of registration; a shared parameter is listed once") {
   const Whole m;
   CHECK(names(m.named_parameters()) == Names{"scale", "first.weight", "second.weight"});
