@@ -4,7 +4,9 @@
 #include "lockstep/tensor/cpu/strided.h"
 #include "lockstep/tensor/cpu/sum_terms.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace lockstep {
 namespace {
@@ -103,9 +105,47 @@ void max_backward(const Tensor& grad, const Tensor& indices, const Dest& grad_x)
   });
 }
 
+/// Squares are added up in lanes, lanes in blocks, blocks in order: the count alone decides how.
+template <class T>
+double block_of_squares(const T* x, int64_t count) {
+  constexpr int64_t kLanes = 16;
+  double lane[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int64_t j = 0; j < kLanes; ++j) {
+      const auto v = static_cast<double>(static_cast<compute_t<T>>(x[i + j]));
+      lane[j] += v * v;
+    }
+  }
+  for (int64_t j = 0; i < count; ++i, ++j) {
+    const auto v = static_cast<double>(static_cast<compute_t<T>>(x[i]));
+    lane[j] += v * v;
+  }
+  return std::accumulate(lane, lane + kLanes, 0.0);
+}
+
+void sum_of_squares(const Tensor& x, Tensor& total) {
+  constexpr int64_t kBlock = 2 * kGrain;
+  const int64_t blocks = (x.numel() + kBlock - 1) / kBlock;
+  Tensor partial = Tensor::empty({blocks}, DType::kF64);
+  double* sums = partial.mutable_data<double>();
+  dispatch_floating(x.dtype(), "sum_of_squares", [&](auto zero) {
+    using T = decltype(zero);
+    const T* values = x.data<T>();
+    parallel_for(blocks, 1, [=, n = x.numel()](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b)
+        sums[b] = block_of_squares(values + b * kBlock, std::min(kBlock, n - b * kBlock));
+    });
+  });
+  *total.mutable_data<double>() = std::accumulate(sums, sums + blocks, 0.0);
+}
+
 }  // namespace
 
-const ReduceKernels kCpuReduce{
-    .sum_to = sum_to, .broadcast_to = broadcast_to, .max = max, .max_backward = max_backward};
+const ReduceKernels kCpuReduce{.sum_to = sum_to,
+                               .broadcast_to = broadcast_to,
+                               .max = max,
+                               .max_backward = max_backward,
+                               .sum_of_squares = sum_of_squares};
 
 }  // namespace lockstep

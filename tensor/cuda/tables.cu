@@ -68,6 +68,7 @@ const ReduceKernels kReduce{
     .broadcast_to = missing_kernel<"broadcast_to">,
     .max = missing_kernel<"max">,
     .max_backward = missing_kernel<"max_backward">,
+    .sum_of_squares = missing_kernel<"sum_of_squares">,
 };
 
 const SoftmaxKernels kSoftmax{

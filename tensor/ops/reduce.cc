@@ -1,6 +1,7 @@
 #include "lockstep/tensor/ops/reduce.h"
 
 #include "lockstep/tensor/backend.h"
+#include "lockstep/tensor/ops/check_device.h"
 #include "lockstep/tensor/ops/elementwise.h"
 
 #include <array>
@@ -69,6 +70,14 @@ Tensor sum(const Tensor& x) {
   const Tensor y = Tensor::empty({}, x.dtype(), x.device());
   backend(x.device()).reduce.sum_to(x, 1.0, {y});
   return y;
+}
+
+void sum_of_squares(const Tensor& x, Tensor& total) {
+  check(total.numel() == 1 && total.dtype() == DType::kF64,
+        "sum_of_squares: wanted a total of one f64 element, got ", name_of(total.dtype()), " ",
+        total.shape());
+  check_device("sum_of_squares", x, total, "the total");
+  backend(x.device()).reduce.sum_of_squares(x, total);
 }
 
 MaxResult max(const Tensor& x, int dim, bool keepdim) {

@@ -15,6 +15,7 @@ struct ReduceKernels {
   // x is [outer, extent, inner]; the others [outer, inner].
   void (&max)(const Tensor& x, Tensor& values, Tensor& indices);
   void (&max_backward)(const Tensor& grad, const Tensor& indices, const Dest& grad_x);
+  void (&sum_of_squares)(const Tensor& x, Tensor& total);
 };
 
 namespace ops {
@@ -36,6 +37,10 @@ void broadcast_to(const Tensor& x, double factor, const Dest& y);
 Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim = false);
 /// Of all elements: shape [].
 Tensor sum(const Tensor& x);
+
+/// total = the sum of the squares of all elements of x, added up in f64; `total` is one f64
+/// element. Of a NaN: NaN.
+void sum_of_squares(const Tensor& x, Tensor& total);
 
 struct MaxResult {
   Tensor values;

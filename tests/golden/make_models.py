@@ -95,6 +95,22 @@ def sgd():
     save_file(out, HERE / "sgd.safetensors")
 
 
+def clip():
+    """clip_grad_norm_ with a bound below, above, and just below the norm, on gradients of which one is lacking."""
+    torch.manual_seed(8)
+    shapes = {"a": (5, 7), "b": (11,), "c": (3, 4), "d": (40000,)}
+    grads = {key: 1e-3 * torch.randn(shape) for key, shape in shapes.items() if key != "c"}
+    out = {f"grad.{key}": stored(grad) for key, grad in grads.items()}
+    for name, bound in (("below", 0.05), ("above", 10.0), ("near", 0.2)):
+        params = [torch.zeros(shape, dtype=torch.float64, requires_grad=True) for shape in shapes.values()]
+        for key, p in zip(shapes, params):
+            if key in grads:
+                p.grad = grads[key].double()
+        out[f"{name}.norm"] = torch.nn.utils.clip_grad_norm_(params, bound)
+        out |= {f"{name}.{key}": stored(p.grad) for key, p in zip(shapes, params) if key in grads}
+    save_file(out, HERE / "clip.safetensors")
+
+
 def names():
     """Every entry of torchvision's state dicts with its shape in this project's layout, one a line."""
     lines = []
@@ -116,4 +132,5 @@ if __name__ == "__main__":
     small_resnet("resnet_basic", BasicBlock, (4, 6, 8), seed=1)
     small_resnet("resnet_bottleneck", Bottleneck, (4, 6), seed=2)
     sgd()
+    clip()
     names()
