@@ -52,8 +52,10 @@ Variable Variable::detach() const { return Variable(data()); }
 
 void Variable::set_requires_grad(bool requires_grad) {
   VariableImpl& leaf = require_leaf(impl_, "set_requires_grad");
-  check(!requires_grad || is_floating(leaf.data.dtype()), "set_requires_grad: a tensor of ",
-        name_of(leaf.data.dtype()), " has no gradient");
+  const DType dtype = leaf.data.dtype();
+  check(!requires_grad || is_computable(dtype), "set_requires_grad: a tensor of ", name_of(dtype),
+        " has no gradient",
+        dtype == DType::kF16 ? ", f16 only stores; cast it to f32 or bf16" : "");
   leaf.requires_grad = requires_grad;
 }
 

@@ -15,8 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::pair<const char*, DType> kDTypes[] = {
-    {"F32", DType::kF32}, {"F64", DType::kF64}, {"BF16", DType::kBF16},
-    {"I64", DType::kI64}, {"I32", DType::kI32}, {"U8", DType::kU8},
+    {"F32", DType::kF32}, {"F64", DType::kF64}, {"BF16", DType::kBF16}, {"I64", DType::kI64},
+    {"I32", DType::kI32}, {"U8", DType::kU8},   {"F16", DType::kF16},
 };
 
 std::optional<DType> dtype_named(const std::string& name) {

@@ -126,7 +126,7 @@ void Module::zero_grad() {
 }
 
 void Module::to(DType dtype) {
-  check(is_floating(dtype), "Module::to: wanted a floating dtype, got ", name_of(dtype));
+  check(is_computable(dtype), "Module::to: wanted f32, f64 or bf16, got ", name_of(dtype));
   for (Slot& slot : slots()) {
     if (!slot.first || !is_floating(slot.tensor().dtype())) continue;
     if (slot.parameter.defined()) slot.parameter.bind_grad(Tensor());

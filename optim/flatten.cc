@@ -17,8 +17,8 @@ Tensor for_each_slice(const char* caller, std::span<Variable> parameters,
   std::vector<int64_t> numels;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Variable& p = parameters[i];
-    check(p.is_leaf() && is_floating(p.dtype()), caller, ": parameter ", i,
-          " is not a leaf of a floating dtype");
+    check(p.is_leaf() && is_computable(p.dtype()), caller, ": parameter ", i,
+          " is not a leaf in f32, f64 or bf16");
     check(p.dtype() == dtype && p.device() == device, caller, ": parameter ", i, " is ",
           name_of(p.dtype()), " on ", to_string(p.device()), ", the first is ", name_of(dtype),
           " on ", to_string(device), "; use one arena for each");

@@ -1,7 +1,8 @@
-// The element types of tensors, and bfloat16, which C++20 lacks.
+// The element types of tensors, and bfloat16, which C++20 lacks (f16.h has the other half).
 #pragma once
 
 #include "lockstep/base/error.h"
+#include "lockstep/tensor/f16.h"
 
 #include <bit>
 #include <cstddef>
@@ -10,7 +11,9 @@
 
 namespace lockstep {
 
-enum class DType : uint8_t { kF32, kF64, kBF16, kI64, kI32, kU8 };
+/// kF16 is for files and for what goes over a wire: it is copied, cast and reduced by collectives,
+/// and every operation that computes refuses it.
+enum class DType : uint8_t { kF32, kF64, kBF16, kI64, kI32, kU8, kF16 };
 
 /// The upper 16 bits of a float. Conversion from float rounds to nearest even; NaN stays NaN.
 struct bf16 {
@@ -41,6 +44,7 @@ constexpr size_t size_of(DType dtype) {
     case DType::kI32:
       return 4;
     case DType::kBF16:
+    case DType::kF16:
       return 2;
     case DType::kU8:
       return 1;
@@ -48,11 +52,15 @@ constexpr size_t size_of(DType dtype) {
   return 0;
 }
 
-constexpr bool is_floating(DType dtype) {
+/// Whether operations compute in it: f32, f64, bf16.
+constexpr bool is_computable(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kBF16;
 }
 
-/// "f32", "f64", "bf16", "i64", "i32", "u8".
+/// Whether its elements are fractions, which may be cast to each other: f32, f64, bf16, f16.
+constexpr bool is_floating(DType dtype) { return is_computable(dtype) || dtype == DType::kF16; }
+
+/// "f32", "f64", "bf16", "i64", "i32", "u8", "f16".
 const char* name_of(DType dtype);
 
 template <class T>
@@ -81,11 +89,15 @@ template <>
 struct DTypeOf<uint8_t> {
   static constexpr DType value = DType::kU8;
 };
+template <>
+struct DTypeOf<f16> {
+  static constexpr DType value = DType::kF16;
+};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-/// Calls `fn(T{})` with the element type of a floating `dtype`; throws ArgumentError naming `op`
-/// for the others.
+/// Calls `fn(T{})` with the element type of a `dtype` that operations compute in; throws
+/// ArgumentError naming `op` for the others.
 template <class Fn>
 decltype(auto) dispatch_floating(DType dtype, const char* op, Fn&& fn) {
   switch (dtype) {
@@ -116,17 +128,24 @@ decltype(auto) dispatch_any(DType dtype, Fn&& fn) {
       return fn(int32_t{});
     case DType::kU8:
       return fn(uint8_t{});
+    case DType::kF16:
+      return fn(f16{});
   }
   throw ArgumentError("dispatch_any: unknown dtype");
 }
 
-/// The type in which values of T are added up and computed: float for bf16, T itself otherwise.
+/// The type in which values of T are added up and computed: float for bf16 and f16, T itself
+/// otherwise.
 template <class T>
 struct ComputeType {
   using type = T;
 };
 template <>
 struct ComputeType<bf16> {
+  using type = float;
+};
+template <>
+struct ComputeType<f16> {
   using type = float;
 };
 template <class T>

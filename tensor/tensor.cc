@@ -30,6 +30,8 @@ const char* name_of(DType dtype) {
       return "i32";
     case DType::kU8:
       return "u8";
+    case DType::kF16:
+      return "f16";
   }
   return "?";
 }

@@ -188,7 +188,7 @@ class GlooGroup : public comm::QueuedGroup {
   }
 
   /// An exchange of the parts, then a sum in rank order: as many bytes on the wire as a ring, and
-  /// exact in f32 for bf16.
+  /// exact in f32 for bf16 and f16.
   void reduce_scatter(Op& op) {
     Tensor parts = Tensor::empty({op.count()}, op.signature.dtype);
     std::byte* data = parts.mutable_raw();

@@ -28,8 +28,8 @@ struct GlooGroupOptions {
 /// the group within the store and must not be used twice. Throws CommError if a rank does not come.
 ///
 /// Reductions: the same bits on every rank and in every run with as many ranks, but not in rank
-/// order; bf16 is rounded after each of the size - 1 additions of all_reduce (reduce_scatter goes
-/// in rank order, in f32).
+/// order; bf16 and f16 are rounded after each of the size - 1 additions of all_reduce
+/// (reduce_scatter goes in rank order, in f32).
 std::unique_ptr<ProcessGroup> make_gloo_group(std::shared_ptr<Store> store,
                                               const std::string& prefix, int rank, int size,
                                               const GlooGroupOptions& options = {});

@@ -56,8 +56,8 @@ class Work {
 
 using WorkPtr = std::shared_ptr<Work>;
 
-/// Tensors are dense host tensors of any dtype (f32 f64 bf16 i64 i32 u8); zero elements are
-/// allowed. A wrong argument throws ArgumentError from the call itself, on this rank alone.
+/// Tensors are dense host tensors of any dtype (f32 f64 bf16 f16 i64 i32 u8); zero elements
+/// are allowed. A wrong argument throws ArgumentError from the call itself, on this rank alone.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;

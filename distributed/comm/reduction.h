@@ -9,8 +9,8 @@
 
 namespace lockstep::comm {
 
-/// out[i] = inputs[0][i] op inputs[1][i] op ..., from left to right, for i in [0, count). bf16 is
-/// accumulated in f32 and rounded once. `out` may be one of the inputs.
+/// out[i] = inputs[0][i] op inputs[1][i] op ..., from left to right, for i in [0, count). bf16 and
+/// f16 are accumulated in f32 and rounded once. `out` may be one of the inputs.
 void reduce_in_order(std::byte* out, const std::vector<const std::byte*>& inputs, int64_t count,
                      DType dtype, ReduceOp op);
 

@@ -17,7 +17,7 @@ struct ThreadGroupOptions {
 };
 
 /// `n` groups that talk to each other, rank i at index i. Reductions go in rank order (bf16
-/// accumulated in f32).
+/// and f16 accumulated in f32).
 std::vector<std::unique_ptr<ProcessGroup>> make_thread_groups(
     int n, const ThreadGroupOptions& options = {});
 

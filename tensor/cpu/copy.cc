@@ -2,6 +2,7 @@
 
 #include "lockstep/tensor/cpu/cpu_backend.h"
 #include "lockstep/tensor/cpu/parallel.h"
+#include "lockstep/tensor/f16_arrays.h"
 
 #include <cstring>
 
@@ -10,6 +11,30 @@ namespace {
 
 using cpu::kGrain;
 using cpu::parallel_for;
+
+template <class From, class To>
+void convert(const From* x, To* y, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    y[i] = static_cast<To>(static_cast<compute_t<To>>(static_cast<compute_t<From>>(x[i])));
+  }
+}
+
+/// One of the two is f16; by way of floats in the first cache.
+template <class From, class To>
+void convert_f16(const From* x, To* y, int64_t count) {
+  constexpr int64_t kBlock = 512;
+  float floats[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t n = std::min(kBlock, count - begin);
+    if constexpr (std::is_same_v<From, f16>) {
+      to_floats(x + begin, floats, n);
+      convert(floats, y + begin, n);
+    } else {
+      convert(x + begin, floats, n);
+      from_floats(floats, y + begin, n);
+    }
+  }
+}
 
 void fill(double value, Tensor& out) {
   dispatch_any(out.dtype(), [&](auto zero) {
@@ -31,10 +56,10 @@ void copy(const Tensor& in, Tensor& out) {
       parallel_for(in.numel(), kGrain, [=](int64_t begin, int64_t end) {
         if constexpr (std::is_same_v<From, To>) {
           std::memcpy(y + begin, x + begin, static_cast<size_t>(end - begin) * sizeof(To));
+        } else if constexpr (std::is_same_v<From, f16> || std::is_same_v<To, f16>) {
+          convert_f16(x + begin, y + begin, end - begin);
         } else {
-          for (int64_t i = begin; i < end; ++i) {
-            y[i] = static_cast<To>(static_cast<compute_t<To>>(static_cast<compute_t<From>>(x[i])));
-          }
+          convert(x + begin, y + begin, end - begin);
         }
       });
     });

@@ -16,6 +16,7 @@ std::ostream& operator<<(std::ostream& out, const Pair& p) {
 }
 
 void check_dtypes(const char* op, DType x, DType other, const char* name) {
+  check(is_computable(x), op, ": wanted images in f32, f64 or bf16, got ", name_of(x));
   check(other == x || (x == DType::kBF16 && other == DType::kF32), op, ": wanted the ", name,
         " in ", name_of(x), x == DType::kBF16 ? " or f32" : "", " like the images, got ",
         name_of(other));

@@ -7,9 +7,9 @@ namespace lockstep::ops {
 
 CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets,
                                  const CrossEntropyOptions& options) {
-  check(logits.ndim() == 2 && is_floating(logits.dtype()),
-        "cross_entropy: wanted floating logits [N, C], got ", name_of(logits.dtype()), " ",
-        logits.shape());
+  check(logits.ndim() == 2 && is_computable(logits.dtype()),
+        "cross_entropy: wanted logits [N, C] in f32, f64 or bf16, got ", name_of(logits.dtype()),
+        " ", logits.shape());
   check(targets.shape() == Shape{logits.dim(0)} && targets.dtype() == DType::kI64,
         "cross_entropy: wanted targets i64 [", logits.dim(0), "], got ", name_of(targets.dtype()),
         " ", targets.shape());

@@ -15,9 +15,9 @@ Shape matrix(const Tensor& x) { return {x.dim(-2), x.dim(-1)}; }
 
 /// Checks a and b against each other.
 MatmulProblem problem_of(const Tensor& a, const Tensor& b, MatmulOptions options) {
-  check(a.dtype() == b.dtype() && is_floating(a.dtype()),
-        "matmul: wanted two floating operands of one dtype, got ", name_of(a.dtype()), " and ",
-        name_of(b.dtype()));
+  check(a.dtype() == b.dtype() && is_computable(a.dtype()),
+        "matmul: wanted two operands of one dtype, f32, f64 or bf16, got ", name_of(a.dtype()),
+        " and ", name_of(b.dtype()));
   check_device("matmul", a, b, "the second operand");
   check(a.ndim() >= 2 && b.ndim() >= 2, "matmul: wanted at least two dimensions each, got ",
         a.shape(), " and ", b.shape());

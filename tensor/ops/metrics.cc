@@ -7,9 +7,9 @@
 namespace lockstep::ops {
 
 int64_t count_correct(const Tensor& logits, const Tensor& targets, int64_t k) {
-  check(logits.ndim() == 2 && is_floating(logits.dtype()),
-        "count_correct: wanted floating logits [N, C], got ", name_of(logits.dtype()), " ",
-        logits.shape());
+  check(logits.ndim() == 2 && is_computable(logits.dtype()),
+        "count_correct: wanted logits [N, C] in f32, f64 or bf16, got ", name_of(logits.dtype()),
+        " ", logits.shape());
   check(targets.shape() == Shape{logits.dim(0)} && targets.dtype() == DType::kI64,
         "count_correct: wanted targets i64 [", logits.dim(0), "], got ", name_of(targets.dtype()),
         " ", targets.shape());

@@ -9,9 +9,9 @@ namespace {
 DType statistics_dtype(DType x) { return x == DType::kBF16 ? DType::kF32 : x; }
 
 void check_channels(const char* op, const Tensor& x, const Tensor& vector, const char* name) {
-  check(x.ndim() >= 2 && is_floating(x.dtype()), op,
-        ": wanted floating x [..., C] of at least two dimensions, got ", name_of(x.dtype()), " ",
-        x.shape());
+  check(x.ndim() >= 2 && is_computable(x.dtype()), op,
+        ": wanted x [..., C] in f32, f64 or bf16 of at least two dimensions, got ",
+        name_of(x.dtype()), " ", x.shape());
   check(vector.shape() == Shape{x.dim(-1)} && vector.dtype() == statistics_dtype(x.dtype()), op,
         ": wanted ", name, " [", x.dim(-1), "] in ", name_of(statistics_dtype(x.dtype())),
         " for x ", name_of(x.dtype()), " ", x.shape(), ", got ", name_of(vector.dtype()), " ",

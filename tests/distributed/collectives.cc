@@ -6,7 +6,7 @@
 namespace lockstep::testing {
 namespace {
 
-// Values small enough that every dtype, bf16 and u8 included, holds them and their sums exactly.
+// Values small enough that every dtype, bf16, f16 and u8 included, holds them and their sums exactly.
 int value_of(int rank, int64_t i) { return 1 + static_cast<int>((i * 7 + rank * 3) % 5); }
 
 template <class T>
@@ -78,6 +78,7 @@ void check_collectives(ProcessGroup& group) {
     check_dtype<float>(group, n);
     check_dtype<double>(group, n);
     check_dtype<bf16>(group, n);
+    check_dtype<f16>(group, n);
     check_dtype<int64_t>(group, n);
     check_dtype<int32_t>(group, n);
     check_dtype<uint8_t>(group, n);

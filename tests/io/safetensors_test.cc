@@ -55,6 +55,7 @@ TEST_CASE("tensors of every dtype and shape come back bit for bit") {
   tensors.push_back({"scalar", Tensor::from<double>({0.1}, {})});
   tensors.push_back({"none", Tensor::empty({0, 4}, DType::kF32)});
   tensors.push_back({"halves", Tensor::from<bf16>({bf16(1.0f), bf16(-2.5f)}, {2, 1})});
+  tensors.push_back({"f16", Tensor::from<f16>({f16(1.0f), f16(-65504.0f), f16(6e-8f)}, {3})});
   tensors.push_back(
       {"longs \"quoted\" \\ \n \u00e9", Tensor::from<int64_t>({INT64_MIN, INT64_MAX}, {2})});
   tensors.push_back({"ints", Tensor::from<int32_t>({-7}, {1, 1, 1, 1, 1, 1, 1, 1})});
@@ -150,7 +151,7 @@ TEST_CASE("malformed headers are refused with the reason") {
 
 TEST_CASE("wrong types, shapes and offsets are refused with the reason") {
   const auto one = [](const std::string& t) { return R"({"a":)" + t + "}"; };
-  check_refused(file_of(one(tensor("F16", "[2]", "[0,4]")), 4), "got \"F16\"");
+  check_refused(file_of(one(tensor("F8_E5M2", "[2]", "[0,2]")), 2), "got \"F8_E5M2\"");
   check_refused(file_of(one(tensor("F32", "[-2]", "[0,8]")), 8), "negative");
   check_refused(file_of(one(tensor("F32", "[2.0]", "[0,8]")), 8), "fraction");
   check_refused(file_of(one(tensor("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]")), 4), "eight dimensions");

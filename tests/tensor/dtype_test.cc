@@ -48,8 +48,8 @@ TEST_CASE("bf16: rounds to nearest, ties to even") {
 }
 
 TEST_CASE("dispatch: the type that the dtype names; integers have no gradient") {
-  for (DType dtype :
-       {DType::kF32, DType::kF64, DType::kBF16, DType::kI64, DType::kI32, DType::kU8}) {
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI64, DType::kI32, DType::kU8,
+                      DType::kF16}) {
     dispatch_any(dtype, [&](auto zero) {
       CHECK(dtype_of<decltype(zero)> == dtype);
       CHECK(sizeof zero == size_of(dtype));
@@ -57,6 +57,8 @@ TEST_CASE("dispatch: the type that the dtype names; integers have no gradient") 
   }
   CHECK_THROWS_WITH_AS(dispatch_floating(DType::kI32, "op", [](auto) {}),
                        "op: wanted f32, f64 or bf16, got i32", ArgumentError);
+  CHECK_THROWS_WITH_AS(dispatch_floating(DType::kF16, "op", [](auto) {}),
+                       "op: wanted f32, f64 or bf16, got f16", ArgumentError);
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ TEST_CASE("tensor: made, read and written") {
   CHECK(Tensor::zeros({2}, DType::kI64).to_vector<int64_t>() == std::vector<int64_t>{0, 0});
   CHECK(Tensor::from<uint8_t>({7}, {}).item() == 7);
   CHECK(Tensor::from<bf16>({bf16(-2.5f)}, {1, 1}).item() == -2.5);
-  for (DType dtype :
-       {DType::kF32, DType::kF64, DType::kBF16, DType::kI64, DType::kI32, DType::kU8}) {
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI64, DType::kI32, DType::kU8,
+                      DType::kF16}) {
     const Tensor x = Tensor::empty({3, 5}, dtype);
     CHECK(x.nbytes() == 15 * size_of(dtype));
     CHECK(reinterpret_cast<uintptr_t>(x.raw()) % 256 == 0);
