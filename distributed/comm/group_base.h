@@ -23,7 +23,7 @@ class GroupBase : public ProcessGroup {
   WorkPtr send(Tensor tensor, int to) final;
   WorkPtr recv(Tensor tensor, int from) final;
   WorkPtr barrier() final;
-  std::unique_ptr<ProcessGroup> split(int color, int key) final;
+  std::unique_ptr<ProcessGroup> split(int color, int key) override;
 
  protected:
   /// One part of a split, as every member of it sees it.

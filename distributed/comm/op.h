@@ -40,8 +40,9 @@ struct Op {
   Tensor in;
   std::byte* out_data = nullptr;
   const std::byte* in_data = nullptr;
-  int64_t sequence = 0;  // 0, 1, ... within the group, on this rank
-  int64_t start_ns = 0;  // set by the backend when the transfer begins
+  int64_t sequence = 0;   // 0, 1, ... within the group, on this rank
+  int64_t start_ns = 0;   // set by the backend when the transfer begins
+  int64_t finish_ns = 0;  // set by it where the transfer ends before the operation does
 
   OpKind kind() const { return signature.kind; }
   bool point_to_point() const { return kind() == OpKind::kSend || kind() == OpKind::kRecv; }

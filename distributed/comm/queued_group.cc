@@ -34,7 +34,7 @@ void QueuedWork::complete(std::optional<std::string> error) {
   op_.out = Tensor();
   op_.in = Tensor();
   const std::lock_guard lock(mutex_);
-  times_ = {op_.start_ns, now};
+  times_ = {op_.start_ns, op_.finish_ns != 0 ? op_.finish_ns : now};
   error_ = std::move(error);
   done_ = true;
   changed_.notify_all();
