@@ -21,38 +21,40 @@ bool all_finite(const Tensor& x) {
 
 }  // namespace
 
-HalfHook::HalfHook(const HalfHookOptions& options) : options_(options) {
-  check(is_floating(options.dtype) && size_of(options.dtype) == 2,
-        "HalfHook: wanted a floating dtype of 16 bits, got ", name_of(options.dtype));
+HalfHook::HalfHook(const HalfHookOptions& options)
+    : options_(options), name_(options.dtype == DType::kF16 ? "fp16" : "bf16") {
+  check(options.dtype == DType::kF16 || options.dtype == DType::kBF16,
+        "HalfHook: wanted f16 or bf16, got ", name_of(options.dtype));
 }
 
 int64_t HalfHook::reduce(const GradBucket& bucket, ProcessGroup& group) {
   Tensor flat = bucket.flat;
-  check(is_floating(flat.dtype()), "comm hook ", name_of(options_.dtype),
-        ": wanted a bucket of f32, f64 or a 16-bit float, got ", name_of(flat.dtype()));
-  Tensor sent = flat;
-  if (size_of(flat.dtype()) > 2) {
-    sent = scratch_.get(flat.numel(), options_.dtype, flat.device());
-    ops::copy(flat, sent);
+  check(is_computable(flat.dtype()), "comm hook ", name_,
+        ": wanted a bucket of f32, f64 or bf16, got ", name_of(flat.dtype()));
+  if (size_of(flat.dtype()) <= size_of(options_.dtype)) {
+    group.all_reduce(flat, ReduceOp::kSum)->wait();
+    return static_cast<int64_t>(flat.nbytes());
   }
+  Tensor sent = scratch_.get(flat.numel(), options_.dtype, flat.device());
+  ops::copy(flat, sent);
   group.all_reduce(sent, ReduceOp::kSum)->wait();
-  if (size_of(flat.dtype()) > 2) ops::copy(sent, flat);
+  ops::copy(sent, flat);
   if (options_.refuse_overflow) require_finite(bucket);
   return static_cast<int64_t>(sent.nbytes());
 }
 
 void HalfHook::require_finite(const GradBucket& bucket) const {
-  check(bucket.flat.device().is_cpu(), "comm hook ", name_of(options_.dtype),
+  check(bucket.flat.device().is_cpu(), "comm hook ", name_,
         ": overflow=error looks at host memory, but the gradients are on ",
         to_string(bucket.flat.device()), "; use overflow=inf");
   for (const GradBucket::Param& param : bucket.params) {
     const bool finite = dispatch_floating(param.grad.dtype(), "comm hook", [&](auto zero) {
       return all_finite<decltype(zero)>(param.grad);
     });
-    check(finite, "comm hook ", name_of(options_.dtype), ": the gradient of ", param.name,
-          " is not finite in step ", bucket.step, " (", name_of(options_.dtype),
-          " ends at 65,504); use the hook bf16, which has f32's range, or overflow=inf to let "
-          "infinities through");
+    check(finite, "comm hook ", name_, ": the gradient of ", param.name, " is not finite in step ",
+          bucket.step,
+          " (f16 ends at 65,504); use bf16, which has f32's range, or overflow=inf "
+          "to let infinities through");
   }
 }
 

@@ -18,7 +18,7 @@ struct HalfHookOptions {
   bool refuse_overflow = false;
 };
 
-/// Buckets of f32 and f64; those of 16 bits are summed as they are.
+/// Buckets of f32 and f64; those of bf16 are summed as they are.
 class HalfHook final : public CommHook {
  public:
   explicit HalfHook(const HalfHookOptions& options);
@@ -28,6 +28,7 @@ class HalfHook final : public CommHook {
   void require_finite(const GradBucket& bucket) const;
 
   HalfHookOptions options_;
+  const char* name_;
   Scratch scratch_;
 };
 

@@ -14,6 +14,12 @@ CommHookRegistry builtin_comm_hooks() {
        [](CommHookOptions&) {
          return std::make_shared<HalfHook>(HalfHookOptions{.dtype = DType::kBF16});
        }},
+      {"fp16",
+       [](CommHookOptions& options) {
+         const bool refuse = options.choice("overflow", {"error", "inf"}) == "error";
+         return std::make_shared<HalfHook>(
+             HalfHookOptions{.dtype = DType::kF16, .refuse_overflow = refuse});
+       }},
       {"noop", [](CommHookOptions&) { return std::make_shared<NoopHook>(); }},
       {"topk",
        [](CommHookOptions& options) {

@@ -17,6 +17,7 @@ using CommHookRegistry = std::map<std::string, CommHookFactory>;
 
 /// allreduce                   the plain sum
 /// bf16                        16-bit floats with f32's range (half_hook.h)
+/// fp16:overflow=error|inf     16-bit floats with 11 bits of precision, up to 65,504 (half_hook.h)
 /// noop                        no communication, to measure; wrong for training (noop_hook.h)
 /// topk:ratio=0.01             the largest elements alone, the others later (topk_hook.h)
 CommHookRegistry builtin_comm_hooks();

@@ -1,5 +1,6 @@
-// Memory that a hook keeps between buckets and that grows to the largest. Kept rather than taken from
-// the cache each time: whether backward holds a cached block just then would depend on the timing.
+// Memory that a hook keeps between buckets and that grows to the largest. Kept rather than taken
+// from the cache each time: whether backward holds a cached block just then would depend on the
+// timing.
 #pragma once
 
 #include "lockstep/tensor/tensor.h"

@@ -19,8 +19,8 @@ std::string error_of(const std::string& text,
 }
 
 TEST_CASE("parse_comm_hook: what there is") {
-  for (const char* text :
-       {"allreduce", "bf16", "noop", "topk", "topk:ratio=0.5", "topk:ratio=1e-3"}) {
+  for (const char* text : {"allreduce", "bf16", "fp16", "fp16:overflow=inf", "fp16:overflow=error",
+                           "noop", "topk", "topk:ratio=0.5", "topk:ratio=1e-3"}) {
     CAPTURE(text);
     CHECK(parse_comm_hook(text) != nullptr);
   }
@@ -31,11 +31,13 @@ TEST_CASE("parse_comm_hook: what there is") {
 }
 
 TEST_CASE("parse_comm_hook: errors say what there is") {
-  const std::string names = "comm hook: wanted one of allreduce, bf16, noop, topk; got ";
+  const std::string names = "comm hook: wanted one of allreduce, bf16, fp16, noop, topk; got ";
   CHECK(error_of("") == names + "''");
   CHECK(error_of("top_k:ratio=1") == names + "'top_k'");
   CHECK(error_of("topk:k=3") == "comm hook topk: there is no option 'k'; it has ratio");
   CHECK(error_of("bf16:ratio=1") == "comm hook bf16: there is no option 'ratio'; it has none");
+  CHECK(error_of("fp16:overflow=maybe") ==
+        "comm hook fp16: overflow: wanted one of error, inf; got 'maybe'");
   for (const char* value : {"x", "0.1x", "nan", "inf", " 1", "1e999"}) {
     CHECK(error_of(str("topk:ratio=", value)) ==
           str("comm hook topk: ratio: wanted a number, got '", value, "'"));

@@ -85,6 +85,12 @@ void check_all_hooks(ProcessGroup& group) {
   check_hook(group, "bf16", DType::kF32, DType::kBF16, half_once, 2 * n);
   check_hook(group, "bf16", DType::kF64, DType::kBF16, half_once, 2 * numel(DType::kF64));
   check_hook(group, "bf16", DType::kBF16, DType::kBF16, half_once, 2 * numel(DType::kBF16));
+  for (const char* fp16 : {"fp16", "fp16:overflow=inf"}) {
+    const double fp16_once = group.size() * 0x1p-11;
+    check_hook(group, fp16, DType::kF32, DType::kF16, fp16_once, 2 * n);
+    check_hook(group, fp16, DType::kF64, DType::kF16, fp16_once, 2 * numel(DType::kF64));
+    check_hook(group, fp16, DType::kBF16, DType::kBF16, half_once, 2 * numel(DType::kBF16));
+  }
   check_hook(group, "topk:ratio=1", DType::kF32, DType::kF32, once, 8 * (35 + 130));
   check_hook(group, "topk:ratio=1", DType::kF64, DType::kF64, 1e-15 * group.size(),
              12 * (35 + 130));
@@ -132,8 +138,35 @@ TEST_CASE("noop: every rank keeps its share") {
   });
 }
 
+TEST_CASE("fp16: what leaves its range is refused on every rank by name, or is infinite") {
+  for (const bool refuse : {true, false}) {
+    std::atomic<int> refused{0}, infinite{0};
+    spawn(3, [&](ProcessGroup& group) {
+      const BucketReduction reduction =
+          run_comm_hook(parse_comm_hook(refuse ? "fp16" : "fp16:overflow=inf"), group);
+      // Each share is in range; their sum is not.
+      GradBucket bucket = make_bucket({{"fine", ops::full({4}, 30'000, DType::kF32)},
+                                       {"wide", ops::full({4}, 30'000, DType::kF32)}});
+      ops::fill(bucket.params[0].grad, 1);
+      bucket.step = 12;
+      try {
+        reduction(bucket)->wait();
+        if (std::isinf(bucket.params[1].grad.data<float>()[3])) ++infinite;
+        check(bucket.params[0].grad.data<float>()[3] == 3, "the neighbour");
+      } catch (const ArgumentError& e) {
+        const std::string wanted = "comm hook fp16: the gradient of wide is not finite in step 12";
+        if (std::string(e.what()).starts_with(wanted)) ++refused;
+      } catch (const CommError&) {
+        ++refused;  // another rank was faster to end the group
+      }
+    });
+    CHECK(refused == (refuse ? 3 : 0));
+    CHECK(infinite == (refuse ? 0 : 3));
+  }
+}
+
 TEST_CASE("hooks: a bucket that is not of floats is refused") {
-  for (const char* name : {"bf16", "topk"}) {
+  for (const char* name : {"bf16", "fp16", "topk"}) {
     CAPTURE(name);
     spawn(1, [&](ProcessGroup& group) {
       const BucketReduction reduction = run_comm_hook(parse_comm_hook(name), group);
@@ -145,7 +178,7 @@ TEST_CASE("hooks: a bucket that is not of floats is refused") {
 }
 
 TEST_CASE("hooks: a warm step asks for no tensor memory") {
-  for (const char* name : {"allreduce", "bf16", "topk", "noop"}) {
+  for (const char* name : {"allreduce", "bf16", "fp16", "topk", "noop"}) {
     CAPTURE(name);
     std::atomic<uint64_t> misses{0};
     spawn(3,
