@@ -1,0 +1,31 @@
+#include "lockstep/distributed/global_count.h"
+
+#include "lockstep/autograd/ops/elementwise.h"
+
+#include <cmath>
+
+namespace lockstep {
+
+double global_count(ProcessGroup& group, double local_count) {
+  // A bad count travels too: a rank that threw alone would leave the others waiting.
+  const bool good = std::isfinite(local_count) && local_count >= 0;
+  const Tensor totals = Tensor::from<double>({good ? local_count : 0, good ? 0.0 : 1.0}, {2});
+  group.all_reduce(totals)->wait();
+  const double bad = totals.data<double>()[1];
+  check(bad == 0, "global_count: wanted finite counts of at least 0, but ", bad, " of ",
+        group.size(), " ranks have another; this rank, ", group.rank(), ", has ", local_count);
+  return totals.data<double>()[0];
+}
+
+double mean_scale(ProcessGroup& group, double local_count) {
+  const double total = global_count(group, local_count);
+  check(total > 0, "mean_scale: no rank has a sample, so there is no mean; leave this step out on ",
+        "every rank");
+  return group.size() / total;
+}
+
+Variable mean_over_ranks(const Variable& loss_sum, double local_count, ProcessGroup& group) {
+  return scale(loss_sum, mean_scale(group, local_count));
+}
+
+}  // namespace lockstep
