@@ -71,14 +71,20 @@ ResNet::ResNet(const ResNetArchitecture& a, const ResNetOptions& options, Genera
     spec.width = a.widths[i];
     spec.stride = i == 0 ? 1 : 2;
     const bool basic = a.block == ResNetBlock::kBasic;
-    stages_.push_back(basic ? make_stage<BasicBlock>(spec, a.blocks[i], rng)
-                            : make_stage<Bottleneck>(spec, a.blocks[i], rng));
-    register_module(str("layer", i + 1), *stages_.back());
-    spec.in_channels = a.widths[i] * (basic ? BasicBlock::kExpansion : Bottleneck::kExpansion);
+    const int64_t out = a.widths[i] * (basic ? BasicBlock::kExpansion : Bottleneck::kExpansion);
+    stages_.push_back({basic ? make_stage<BasicBlock>(spec, a.blocks[i], rng)
+                             : make_stage<Bottleneck>(spec, a.blocks[i], rng),
+                       spec.stride == 1 && spec.in_channels == out});
+    register_module(str("layer", i + 1), *stages_.back().blocks);
+    spec.in_channels = out;
   }
   fc_ = std::make_unique<Linear>(
       LinearSpec{.in_features = spec.in_channels, .out_features = options.classes}, rng);
   register_module("fc", *fc_);
+  if (options.layer_drop != 0) {
+    layer_drop_ = std::make_unique<LayerDrop>(options.layer_drop, options.layer_drop_seed);
+    register_module("layer_drop", *layer_drop_);
+  }
 }
 
 Variable ResNet::forward(const Variable& images) {
@@ -86,7 +92,15 @@ Variable ResNet::forward(const Variable& images) {
   if (stem_ == ResNetStem::kImageNet) {
     y = max_pool2d(y, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
   }
-  for (auto& stage : stages_) y = stage->forward(y);
+  if (layer_drop_) layer_drop_->begin_forward();
+  int64_t number = 0;
+  for (const Stage& stage : stages_) {
+    for (size_t i = 0; i < stage.blocks->size(); ++i, ++number) {
+      const bool keeps_shape = i > 0 || stage.first_keeps_shape;
+      if (keeps_shape && layer_drop_ && layer_drop_->drops(number)) continue;
+      y = (*stage.blocks)[i](y);
+    }
+  }
   return fc_->forward(global_avg_pool2d(y));
 }
 

@@ -5,6 +5,7 @@
 
 #include "lockstep/nn/batch_norm.h"
 #include "lockstep/nn/conv.h"
+#include "lockstep/nn/layer_drop.h"
 #include "lockstep/nn/linear.h"
 #include "lockstep/nn/module.h"
 #include "lockstep/nn/sequential.h"
@@ -45,6 +46,12 @@ struct ResNetOptions {
   /// The last normalisation of every block starts at zero, so that the block starts as the identity
   /// (Goyal et al., 2017).
   bool zero_init_residual = false;
+  /// In training each block whose input and output have one shape is skipped with this probability
+  /// (nn/layer_drop.h), the same blocks on every rank that has this seed. Above 0 the state has an
+  /// entry that torchvision's has not: "layer_drop.forwards". A skipped block's parameters get no
+  /// gradient in that backward.
+  double layer_drop = 0;
+  uint64_t layer_drop_seed = 0;
 };
 
 /// A shortcut that changes the shape is a 1x1 convolution with normalisation (the paper's type B),
@@ -52,18 +59,24 @@ struct ResNetOptions {
 /// PyTorch's Linear.
 class ResNet final : public Layer {
  public:
-  /// Throws ArgumentError for sizes that are not positive.
+  /// Throws ArgumentError for sizes that are not positive and for layer_drop outside [0, 1).
   ResNet(const ResNetArchitecture& architecture, const ResNetOptions& options, Generator& rng);
 
   /// Logits [N, classes] from images [N, H, W, in_channels].
   Variable forward(const Variable& images) override;
 
  private:
+  struct Stage {
+    std::unique_ptr<Sequential> blocks;
+    bool first_keeps_shape;  // the others do
+  };
+
   ResNetStem stem_;
   Conv2d conv1_;
   BatchNorm2d bn1_;
-  std::vector<std::unique_ptr<Sequential>> stages_;
+  std::vector<Stage> stages_;
   std::unique_ptr<Linear> fc_;
+  std::unique_ptr<LayerDrop> layer_drop_;  // null: off
 };
 
 /// "resnet18", "resnet34", "resnet50", "resnet101", "resnet152" (ImageNet's form: four stages of 64

@@ -7,6 +7,7 @@
 #include "lockstep/nn/dropout.h"
 #include "lockstep/nn/flatten.h"
 #include "lockstep/nn/init.h"
+#include "lockstep/nn/layer_drop.h"
 #include "lockstep/nn/linear.h"
 #include "lockstep/nn/loss.h"
 #include "lockstep/nn/module.h"
