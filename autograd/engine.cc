@@ -177,6 +177,13 @@ void GradSink::give(int i, Tensor grad) {
   }
 }
 
+bool Engine::awaits(const Variable& leaf) {
+  check(current != nullptr, "awaits_gradient: no backward is running on this thread");
+  return leaf.impl_->pending > 0;
+}
+
+bool awaits_gradient(const Variable& leaf) { return Engine::awaits(leaf); }
+
 void at_end_of_backward(std::function<void(bool)> fn) {
   check(current != nullptr, "at_end_of_backward: no backward is running on this thread");
   current->at_end.push_back(std::move(fn));

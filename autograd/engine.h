@@ -16,6 +16,8 @@ class Engine {
   /// `grad` is the gradient of `root`. On an exception the graph's bookkeeping is reset; gradients
   /// are unspecified.
   static void run(const Variable& root, const Tensor& grad, bool retain_graph);
+  /// See awaits_gradient in record.h.
+  static bool awaits(const Variable& leaf);
 };
 
 }  // namespace lockstep

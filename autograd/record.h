@@ -65,6 +65,11 @@ class Saved {
 /// hook, say).
 void at_end_of_backward(std::function<void(bool completed)> fn);
 
+/// Whether the backward now running on this thread has contributions for `leaf` still to bring. The
+/// engine counts them before it visits the first node, so that already the first grad-ready hook
+/// can tell which leaves this backward will not reach. Only from within a backward.
+bool awaits_gradient(const Variable& leaf);
+
 /// Bytes that this thread's backwards copied into bound gradient memory because an op gave a
 /// gradient instead of writing it in place. A training step with in-place ops leaves it unchanged.
 uint64_t gradient_bytes_copied();

@@ -1,58 +1,139 @@
 #include "lockstep/distributed/data_parallel.h"
 
-#include "lockstep/distributed/parameter_agreement.h"
+#include "lockstep/distributed/agreement.h"
 #include "lockstep/tensor/ops/copy.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
-#include <vector>
 
 namespace lockstep {
 namespace {
 
-/// Moves the parameters' values into one block in the order of the plan, and takes rank 0's values:
-/// one broadcast for each bucket.
-void move_and_broadcast(std::vector<Reducer::Parameter>& parameters,
-                        const std::vector<ParamSpec>& specs, const BucketPlan& plan,
-                        ProcessGroup& group) {
-  const FlatArena values(specs, plan, parameters[0].variable.device());
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    Tensor slot = values.param(static_cast<int>(i));
-    ops::copy(parameters[i].variable.data(), slot);
-    parameters[i].variable.mutable_data() = slot;
+/// Each gradient in a bucket of its own, in the same order.
+BucketPlan one_by_one(const BucketPlan& plan, const std::vector<ParamSpec>& specs) {
+  BucketPlan alone;
+  for (const Bucket& bucket : plan.buckets) {
+    for (int i : bucket.params) {
+      alone.buckets.push_back({bucket.dtype, {i}, specs[static_cast<size_t>(i)].bytes()});
+    }
   }
-  for (size_t b = 0; b < plan.buckets.size(); ++b)
-    group.broadcast(values.bucket(static_cast<int>(b)), 0)->wait();
+  return alone;
 }
 
 }  // namespace
 
-DataParallel::DataParallel(Module& module, ProcessGroup& group, const DdpOptions& options)
-    : module_(module), group_(group) {
-  const auto named = module.named_parameters();
-  require_same_parameters(named, group);
-  std::vector<Reducer::Parameter> trained;
-  std::vector<ParamSpec> specs;
-  for (const auto& [name, parameter] : named) {
-    if (parameter.requires_grad()) {
-      trained.push_back({name, parameter});
-      specs.push_back({name, parameter.shape(), parameter.dtype()});
-    } else {
-      group.broadcast(parameter.data(), 0)->wait();
-    }
-  }
-  check(!trained.empty(), "DataParallel: the module has no parameter that requires a gradient");
-  BucketPlan plan = plan_buckets(
-      specs, {.first_mb = options.first_bucket_cap_mb, .rest_mb = options.bucket_cap_mb});
-  move_and_broadcast(trained, specs, plan, group);
-  broadcast_buffers();
-  reducer_ = std::make_unique<Reducer>(std::move(trained), std::move(plan), group, options.mode,
-                                       options.timeline);
+DataParallel::DataParallel(Module& module, ProcessGroup& group, DdpOptions options)
+    : module_(module), group_(group), options_(std::move(options)) {
+  build();
 }
 
 DataParallel::~DataParallel() = default;
 
+void DataParallel::build() {
+  std::vector<NamedParameter> parameters = module_.named_parameters();
+  std::vector<NamedBuffer> buffers = module_.named_buffers();
+  for (const std::string& name : options_.ignore) {
+    const auto named = [&](const auto& entry) { return entry.name == name; };
+    check(std::erase_if(parameters, named) + std::erase_if(buffers, named) > 0,
+          "DataParallel: ignore: the module has no parameter or buffer ", name);
+  }
+  require_same_parameters(parameters, group_);
+  trained_.clear();
+  specs_.clear();
+  std::vector<NamedParameter> frozen;
+  for (NamedParameter& named : parameters) {
+    if (named.parameter.requires_grad()) {
+      specs_.push_back({named.name, named.parameter.shape(), named.parameter.dtype()});
+      trained_.push_back(std::move(named));
+    } else {
+      frozen.push_back(std::move(named));
+    }
+  }
+  check(!trained_.empty(), "DataParallel: the module has no parameter that requires a gradient",
+        frozen.empty() ? "" : "; all are frozen: set_requires_grad(true) on those to train");
+
+  std::vector<int> order(specs_.size());  // until one is recorded: last parameter first
+  std::iota(order.rbegin(), order.rend(), 0);
+  BucketPlan plan = make_plan(order);
+  move_values(plan);
+  for (size_t b = 0; b < plan.buckets.size(); ++b) {
+    group_.broadcast(values_.bucket(static_cast<int>(b)), 0)->wait();
+  }
+  for (const NamedParameter& named : frozen) group_.broadcast(named.parameter.data(), 0)->wait();
+  guard_frozen(frozen);
+  buffers_.emplace(std::move(buffers), group_);
+  broadcast_buffers();
+
+  settled_ = !options_.replan || group_.size() == 1;
+  ReducerOptions reducing{.mode = options_.mode,
+                          .find_unused_parameters = options_.find_unused_parameters,
+                          .static_graph = options_.static_graph,
+                          .skip_unused_buckets = options_.skip_unused_buckets,
+                          .reduction = options_.reduction,
+                          .timeline = options_.timeline,
+                          .at_end = [this] { end_of_step(); }};
+  if (options_.broadcast_buffers) reducing.at_begin = [this] { buffers_->start(); };
+  reducer_ = std::make_unique<Reducer>(trained_, std::move(plan), group_, std::move(reducing));
+}
+
+void DataParallel::guard_frozen(const std::vector<NamedParameter>& frozen) {
+  frozen_hooks_.clear();
+  for (NamedParameter named : frozen) {
+    frozen_hooks_.push_back(named.parameter.on_grad_ready([name = named.name](const Variable&) {
+      throw ArgumentError(str("DataParallel: ", name,
+                              " was frozen when the module was wrapped and has a gradient now, "
+                              "which nobody averages; call rebuild() after unfreezing"));
+    }));
+  }
+}
+
+BucketPlan DataParallel::make_plan(const std::vector<int>& arrival_order) {
+  return plan_of_rank_zero(group_, specs_, [&] {
+    const BucketCaps caps{.first_mb = options_.first_bucket_cap_mb,
+                          .rest_mb = options_.bucket_cap_mb,
+                          .last_mb = options_.last_bucket_cap_mb,
+                          .list_mb = options_.bucket_caps_mb};
+    const BucketPlan plan = plan_in_order(options_.planner ? options_.planner : plan_buckets,
+                                          specs_, arrival_order, caps);
+    return options_.mode == DdpMode::kNaive ? one_by_one(plan, specs_) : plan;
+  });
+}
+
+/// Values lie like gradients, so that an optimizer's pass runs over both at once.
+void DataParallel::move_values(const BucketPlan& plan) {
+  FlatArena values(specs_, plan, trained_[0].parameter.device());
+  for (size_t i = 0; i < trained_.size(); ++i) {
+    Tensor slot = values.param(static_cast<int>(i));
+    ops::copy(trained_[i].parameter.data(), slot);
+    trained_[i].parameter.mutable_data() = slot;
+  }
+  values_ = std::move(values);
+}
+
+void DataParallel::end_of_step() {
+  buffers_->finish();
+  if (std::exchange(settled_, true)) return;
+  const BucketPlan plan = make_plan(reducer_->arrival_order());
+  if (plan != reducer_->plan()) adopt_plan(plan);
+}
+
+void DataParallel::adopt_plan(BucketPlan plan) {
+  check_plan(plan, specs_);
+  settled_ = true;
+  move_values(plan);
+  reducer_->adopt(std::move(plan));
+}
+
+void DataParallel::rebuild() {
+  check(reducer_->synchronize(), "DataParallel: rebuild() within no_sync()");
+  reducer_.reset();
+  build();
+}
+
 void DataParallel::broadcast_buffers() {
-  for (const auto& [name, buffer] : module_.named_buffers()) group_.broadcast(buffer, 0)->wait();
+  buffers_->start();
+  buffers_->finish();
 }
 
 }  // namespace lockstep

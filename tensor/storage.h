@@ -33,6 +33,9 @@ class Storage {
   Device device() const { return device_; }
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void changed() { version_.fetch_add(1, std::memory_order_relaxed); }
+  /// Why the memory is not to be used any more; null: it is.
+  const char* retired() const { return retired_.load(std::memory_order_relaxed); }
+  void retire(const char* why) { retired_.store(why, std::memory_order_relaxed); }
 
  private:
   std::byte* data_;
@@ -41,6 +44,7 @@ class Storage {
   Allocator* allocator_;
   // Atomic because a loader's thread may write one slice while another thread writes the next.
   std::atomic<uint64_t> version_{0};
+  std::atomic<const char*> retired_{nullptr};
 };
 
 }  // namespace lockstep

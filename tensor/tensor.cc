@@ -112,13 +112,23 @@ Tensor Tensor::through(const Tensor& last) const {
   return view;
 }
 
-const std::byte* Tensor::raw() const {
+void Tensor::require_usable() const {
   check(defined(), "tensor: undefined");
+  if (const char* why = storage_->retired()) throw ArgumentError(str("tensor: ", why));
+}
+
+void Tensor::retire(const char* why) {
+  check(defined(), "tensor: undefined");
+  storage_->retire(why);
+}
+
+const std::byte* Tensor::raw() const {
+  require_usable();
   return storage_->data() + offset_;
 }
 
 std::byte* Tensor::mutable_raw() {
-  check(defined(), "tensor: undefined");
+  require_usable();
   storage_->changed();
   return storage_->data() + offset_;
 }

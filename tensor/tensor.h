@@ -70,6 +70,10 @@ class Tensor {
   }
   const std::byte* raw() const;
   std::byte* mutable_raw();
+  /// From now on each access through any view of this memory throws ArgumentError with `why`, a
+  /// string literal: for memory whose contents live elsewhere now, so that nobody reads what is
+  /// stale.
+  void retire(const char* why);
   /// All elements of a host tensor, copied out.
   template <class T>
   std::vector<T> to_vector() const {
@@ -91,6 +95,7 @@ class Tensor {
 
  private:
   void check_dtype(DType wanted) const;
+  void require_usable() const;
 
   std::shared_ptr<Storage> storage_;
   size_t offset_ = 0;  // bytes

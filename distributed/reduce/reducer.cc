@@ -5,127 +5,227 @@
 #include "lockstep/base/timeline.h"
 #include "lockstep/tensor/ops/copy.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep {
-namespace {
 
-std::vector<ParamSpec> specs_of(const std::vector<Reducer::Parameter>& parameters) {
-  std::vector<ParamSpec> specs;
-  for (const auto& [name, variable] : parameters) {
-    specs.push_back({name, variable.shape(), variable.dtype()});
-  }
-  return specs;
-}
-
-}  // namespace
-
-Reducer::Reducer(std::vector<Parameter> parameters, BucketPlan plan, ProcessGroup& group,
-                 DdpMode mode, Timeline* timeline)
+Reducer::Reducer(std::vector<NamedParameter> parameters, BucketPlan plan, ProcessGroup& group,
+                 ReducerOptions options)
     : parameters_(std::move(parameters)),
-      plan_(std::move(plan)),
-      bucket_of_(parameters_.size(), -1),
       group_(group),
-      mode_(mode),
-      timeline_(timeline),
-      buckets_(plan_.buckets.size()),
-      arrived_(parameters_.size()) {
+      options_(std::move(options)),
+      reached_(parameters_.size()),
+      used_(parameters_.size()) {
   check(!parameters_.empty(), "reducer: no parameter requires a gradient");
-  for (size_t b = 0; b < plan_.buckets.size(); ++b) {
-    for (int i : plan_.buckets[b].params) {
-      check(i >= 0 && static_cast<size_t>(i) < parameters_.size(),
-            "reducer: the bucket plan holds parameter ", i, ", but there are ", parameters_.size());
-      int& owner = bucket_of_[static_cast<size_t>(i)];
-      check(owner < 0, "reducer: the bucket plan holds ", parameters_[static_cast<size_t>(i)].name,
-            " twice");
-      owner = static_cast<int>(b);
-    }
+  for (const auto& [name, parameter] : parameters_) {
+    specs_.push_back({name, parameter.shape(), parameter.dtype()});
   }
-  gradients_ = FlatArena(specs_of(parameters_), plan_, parameters_[0].variable.device());
+  if (options_.reduction == nullptr) {
+    options_.reduction = [&group](const GradBucket& b) { return group.all_reduce(b.flat); };
+  }
+  adopt(std::move(plan));
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    check(bucket_of_[i] >= 0, "reducer: the bucket plan lacks ", parameters_[i].name);
-    Variable& parameter = parameters_[i].variable;
-    parameter.bind_grad(gradients_.param(static_cast<int>(i)));
     hooks_.push_back(
-        parameter.on_grad_ready([this, i](const Variable&) { on_ready(static_cast<int>(i)); }));
+        parameters_[i].parameter.on_grad_ready([this, i](const Variable&) { on_ready(i); }));
   }
 }
 
 Reducer::~Reducer() {
   abandon();
   hooks_.clear();
-  for (Parameter& parameter : parameters_) parameter.variable.bind_grad(Tensor());
+  for (NamedParameter& p : parameters_) p.parameter.bind_grad(Tensor());
 }
 
-void Reducer::on_ready(int param) {
-  if (!in_backward_) begin();
-  if (!reducing_) return;
-  arrived_[static_cast<size_t>(param)] = true;
-  const int bucket = bucket_of_[static_cast<size_t>(param)];
-  if (--buckets_[static_cast<size_t>(bucket)].missing == 0 && mode_ == DdpMode::kOverlapped) {
-    mark_ready(bucket);
+void Reducer::adopt(BucketPlan plan) {
+  check(!in_backward_, "reducer: buckets cannot change within a backward");
+  check_plan(plan, specs_);
+  FlatArena gradients(specs_, plan, parameters_[0].parameter.device());
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    Variable& parameter = parameters_[i].parameter;
+    const auto before = parameter.grad();
+    Tensor slot = gradients.param(static_cast<int>(i));
+    if (before) ops::copy(*before, slot);
+    parameter.bind_grad(slot);
+    if (before) parameter.set_grad_defined(true);
+  }
+  for (BucketState& bucket : buckets_) {
+    bucket.view.flat.retire("a gradient that was obtained before the buckets were planned anew");
+  }
+  gradients_ = std::move(gradients);
+  plan_ = std::move(plan);
+  buckets_ = std::vector<BucketState>(plan_.buckets.size());
+  bucket_of_.resize(parameters_.size());
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    GradBucket& view = buckets_[b].view;
+    view.index = static_cast<int>(b);
+    view.flat = gradients_.bucket(view.index);
+    for (int i : plan_.buckets[b].params) {
+      view.params.push_back({parameters_[static_cast<size_t>(i)].name, gradients_.param(i)});
+      bucket_of_[static_cast<size_t>(i)] = b;
+    }
   }
 }
 
-void Reducer::begin() {
-  in_backward_ = true;
-  at_end_of_backward([this](bool completed) {
-    in_backward_ = false;
-    if (!completed) return abandon();
-    if (!reducing_) return;
-    try {
-      finish();
-    } catch (...) {
-      abandon();  // the next backward must not write into memory that is still being reduced
-      throw;
-    }
-  });
-  reducing_ = synchronize_ && mode_ != DdpMode::kLocal;
+void Reducer::on_ready(size_t param) {
+  if (!in_backward_) {
+    at_end_of_backward([this](bool completed) { end(completed); });
+    begin(param);
+  }
   if (!reducing_) return;
+  arrivals_.push_back(static_cast<int>(param));
+  mark_ready(param);
+}
+
+void Reducer::begin(size_t first) {
+  in_backward_ = true;
+  reducing_ = false;
+  if (options_.mode == DdpMode::kLocal) return;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    reached_[i] = i == first || (first != kNone && awaits_gradient(parameters_[i].parameter));
+    if (reached_[i]) used_.add(i);
+  }
+  reducing_ = synchronize_;
+  if (reducing_) start_reducing();
+}
+
+void Reducer::start_reducing() {
   next_to_launch_ = 0;
-  arrived_.assign(arrived_.size(), false);
+  arrivals_.clear();
   for (size_t b = 0; b < buckets_.size(); ++b) {
     buckets_[b].missing = static_cast<int>(plan_.buckets[b].params.size());
+    buckets_[b].skipped = false;
+    buckets_[b].view.step = steps_;
+    buckets_[b].view.last = b + 1 == buckets_.size();
+  }
+  if (!used_.learned()) {
+    used_.exchange(group_);
+  } else if (!used_.as_learned()) {
+    const std::string message =
+        str("reducer: rank ", group_.rank(),
+            ": static_graph: this backward reaches other parameters than the first one; use "
+            "find_unused_parameters");
+    group_.abort(message);  // the others wait for buckets as they were learned
+    throw ArgumentError(message);
+  }
+  if (options_.at_begin) options_.at_begin();
+  if (options_.skip_unused_buckets) skip_unused_buckets();
+  // What this backward will not reach is ready now. Its share of the sum is zero, or what earlier
+  // micro-batches left.
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (reached_[i]) continue;
+    Tensor slot = gradients_.param(static_cast<int>(i));
+    if (!parameters_[i].parameter.grad()) ops::fill(slot, 0);
+    mark_ready(i);
   }
 }
 
-void Reducer::mark_ready(int bucket) {
+void Reducer::skip_unused_buckets() {
+  used_.wait();
+  for (size_t b = 0, last = 0; b < buckets_.size(); ++b) {
+    const std::vector<int>& params = plan_.buckets[b].params;
+    buckets_[b].skipped = std::all_of(params.begin(), params.end(), [&](int i) {
+      return used_.ranks_with(static_cast<size_t>(i)) == 0;
+    });
+    if (buckets_[b].skipped) continue;
+    buckets_[last].view.last = false;
+    buckets_[b].view.last = true;
+    last = b;
+  }
+}
+
+void Reducer::mark_ready(size_t param) {
+  const size_t bucket = bucket_of_[param];
+  if (--buckets_[bucket].missing > 0 || options_.mode != DdpMode::kOverlapped) return;
   if (bucket != next_to_launch_)
     return;  // an earlier one is not ready yet; it will launch this one too
-  while (next_to_launch_ < static_cast<int>(buckets_.size()) &&
-         buckets_[static_cast<size_t>(next_to_launch_)].missing == 0) {
+  while (next_to_launch_ < buckets_.size() && buckets_[next_to_launch_].missing == 0) {
     launch(next_to_launch_++);
   }
 }
 
-void Reducer::launch(int bucket) {
-  Tensor memory = gradients_.bucket(bucket);
+void Reducer::launch(size_t bucket) {
+  BucketState& state = buckets_[bucket];
+  if (state.skipped) return;
   // Scaled before the sum, once: partial sums then stay within the range of a gradient, and NCCL's
   // own average would lose the in-network reduction that its sum has.
-  if (group_.size() > 1) ops::scale(memory, 1.0 / group_.size());
-  buckets_[static_cast<size_t>(bucket)].work = group_.all_reduce(memory, ReduceOp::kSum);
+  if (group_.size() > 1) ops::scale(state.view.flat, 1.0 / group_.size());
+  state.work = options_.reduction(state.view);
+}
+
+void Reducer::end(bool completed) {
+  in_backward_ = false;
+  if (!completed) return abandon();
+  if (!reducing_) return;
+  try {
+    finish();
+  } catch (...) {
+    abandon();  // the next backward must not write into memory that is still being reduced
+    throw;
+  }
 }
 
 void Reducer::finish() {
-  require_all_ready();
-  if (mode_ == DdpMode::kNaive) return reduce_each_gradient();
-  if (mode_ == DdpMode::kBucketed) {
-    for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) launch(b);
+  if (options_.mode != DdpMode::kOverlapped) {
+    for (size_t b = 0; b < buckets_.size(); ++b) launch(b);
   }
   wait_for_all();
+  settle_unused();
+  ++steps_;
+  if (options_.at_end) options_.at_end();
+}
+
+void Reducer::settle_unused() {
+  bool lacking = false;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const int ranks = used_.ranks_with(i);
+    lacking = lacking || ranks < group_.size();
+    // Some rank had a gradient: all have the mean now. None had: grad() stays what it was.
+    if (ranks > 0 && !reached_[i]) parameters_[i].parameter.set_grad_defined(true);
+  }
+  if (lacking && !unused_allowed()) throw_lack();
+  if (options_.static_graph) used_.learn();
+  used_.forget();
+}
+
+void Reducer::throw_lack() const {
+  const UsedParameters::Lack lack = used_.first_lack(group_);
+  std::string names;
+  bool frozen = false;
+  for (size_t k = 0; k < lack.parameters.size(); ++k) {
+    const size_t i = lack.parameters[k];
+    frozen = frozen || !parameters_[i].parameter.requires_grad();
+    if (k < 3) {
+      names += str(k > 0 ? ", " : "", parameters_[i].name, " (bucket ", bucket_of_[i], ")");
+    }
+  }
+  if (lack.parameters.size() > 3) names += str(" and ", lack.parameters.size() - 3, " more");
+  throw ArgumentError(
+      str("reducer: rank ", lack.rank, ": backward brought no gradient for ", names,
+          lack.other_ranks > 0 ? str("; so on ", lack.other_ranks, " other ranks") : "",
+          frozen ? "; a parameter that was frozen after wrapping wants rebuild()" : "",
+          "; every parameter must take part in the loss on every rank: set find_unused_parameters, "
+          "freeze it with set_requires_grad(false) before wrapping, or ignore it"));
 }
 
 void Reducer::wait_for_all() {
+  Timeline* timeline = options_.timeline;
   const int64_t begin = Timeline::now_ns();
-  bool waited = false;
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const WorkPtr work = std::exchange(buckets_[b].work, nullptr);
     if (work == nullptr) continue;
     work->wait();
-    waited = true;
-    record_transfer(*work, static_cast<int>(b), plan_.buckets[b].bytes);
+    // On a stream the wait returns before the transfer is over, and its times are not known yet.
+    if (timeline == nullptr || !work->done()) continue;
+    const auto [start, finish] = work->times();
+    const int64_t sent = work->bytes_sent();
+    timeline->record({Activity::kCommunication, static_cast<int32_t>(b), start, finish,
+                      sent < 0 ? plan_.buckets[b].bytes : sent});
   }
-  if (waited) record_wait(begin);
+  used_.wait();
+  if (timeline != nullptr) {
+    timeline->record({Activity::kCommWait, -1, begin, Timeline::now_ns(), 0});
+  }
 }
 
 void Reducer::abandon() {
@@ -136,72 +236,28 @@ void Reducer::abandon() {
       // All that matters here is that nothing uses the memory any more.
     }
   }
+  used_.forget();
 }
 
-void Reducer::record_transfer(const Work& work, int bucket, int64_t bytes) {
-  // On a stream the wait returns before the transfer is over, and its times are not known yet.
-  if (timeline_ == nullptr || !work.done()) return;
-  const auto [start, finish] = work.times();
-  timeline_->record({Activity::kCommunication, bucket, start, finish, bytes});
+void Reducer::contribute_nothing() {
+  check(!in_backward_, "reducer: contribute_nothing within a backward");
+  try {
+    begin(kNone);
+  } catch (...) {
+    end(false);
+    throw;
+  }
+  end(true);
 }
 
-void Reducer::record_wait(int64_t begin) {
-  if (timeline_ == nullptr) return;
-  timeline_->record({Activity::kCommWait, -1, begin, Timeline::now_ns(), 0});
-}
-
-void Reducer::reduce_each_gradient() {
-  const int64_t begin = Timeline::now_ns();
-  for (size_t b = 0; b < plan_.buckets.size(); ++b) {
-    for (int i : plan_.buckets[b].params) {
-      Tensor gradient = gradients_.param(i);
-      if (group_.size() > 1) ops::scale(gradient, 1.0 / group_.size());
-      const WorkPtr work = group_.all_reduce(gradient, ReduceOp::kSum);
-      work->wait();
-      record_transfer(*work, static_cast<int>(b), static_cast<int64_t>(gradient.nbytes()));
+std::vector<int> Reducer::arrival_order() const {
+  std::vector<int> order = arrivals_;
+  for (const Bucket& bucket : plan_.buckets) {
+    for (int i : bucket.params) {
+      if (!reached_[static_cast<size_t>(i)]) order.push_back(i);
     }
   }
-  record_wait(begin);
-}
-
-void Reducer::require_all_ready() {
-  std::string unready;
-  int count = 0;
-  for (size_t i = 0; i < arrived_.size(); ++i) {
-    if (arrived_[i]) continue;
-    if (++count <= 3) unready += (count > 1 ? ", " : "") + parameters_[i].name;
-  }
-  if (count == 0) return;
-  if (count > 3) unready += str(" and ", count - 3, " more");
-  const std::string message = str(
-      "reducer: rank ", group_.rank(), ": backward brought no gradient for ", unready,
-      "; every parameter must take part in the loss of every synchronised backward (freeze it with "
-      "set_requires_grad(false), or leave it out of the module)");
-  // The other ranks wait for buckets that will not come.
-  group_.abort(message);
-  throw ArgumentError(message);
-}
-
-DdpMode parse_ddp_mode(const std::string& name) {
-  for (DdpMode mode :
-       {DdpMode::kLocal, DdpMode::kNaive, DdpMode::kBucketed, DdpMode::kOverlapped}) {
-    if (name == name_of(mode)) return mode;
-  }
-  throw ArgumentError(str("ddp mode: wanted local, naive, bucketed or overlapped, got ", name));
-}
-
-const char* name_of(DdpMode mode) {
-  switch (mode) {
-    case DdpMode::kLocal:
-      return "local";
-    case DdpMode::kNaive:
-      return "naive";
-    case DdpMode::kBucketed:
-      return "bucketed";
-    case DdpMode::kOverlapped:
-      return "overlapped";
-  }
-  return "?";
+  return order;
 }
 
 }  // namespace lockstep

@@ -4,9 +4,10 @@
 // The life of a step:
 //
 //   on_ready     backward has written a gradient into its slice of the bucket, and its hook fires
+//   begin        it is the first: parameters that this backward will not reach are marked ready
 //   mark_ready   it was the bucket's last one: all ready buckets at the front of the plan go
 //   launch       a bucket is scaled by 1/N and summed over the ranks, while backward goes on
-//   finish       backward has visited every node: wait for the collectives
+//   finish       backward has visited every node: wait for the collectives, settle the unused
 //
 // After backward, grad() of every parameter is the mean over the ranks, in place.
 //
@@ -17,12 +18,16 @@
 // Threads: used by the one thread that runs forward and backward.
 #pragma once
 
-#include "lockstep/autograd/variable.h"
+#include "lockstep/autograd/named_parameter.h"
 #include "lockstep/distributed/comm/process_group.h"
 #include "lockstep/distributed/reduce/bucket_plan.h"
+#include "lockstep/distributed/reduce/ddp_mode.h"
 #include "lockstep/distributed/reduce/flat_arena.h"
+#include "lockstep/distributed/reduce/grad_bucket.h"
+#include "lockstep/distributed/reduce/used_parameters.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,30 +35,34 @@ namespace lockstep {
 
 class Timeline;
 
-/// How gradients are averaged; the results are the same but for `kLocal`.
-enum class DdpMode {
-  kLocal,       // not at all: what a step costs without communication
-  kNaive,       // one all-reduce for each gradient, after backward
-  kBucketed,    // one for each bucket, after backward
-  kOverlapped,  // one for each bucket, while backward goes on
+struct ReducerOptions {
+  DdpMode mode = DdpMode::kOverlapped;
+  /// What a parameter without a gradient on some rank means. Off: an error, on every rank, at the
+  /// end of the same backward. On: used by no rank, it keeps no gradient; used by some, the others
+  /// count as zero.
+  bool find_unused_parameters = false;
+  /// As find_unused_parameters, but the set is learned from the first synchronised backward and
+  /// not exchanged again; a rank that differs from it later ends the group with an error.
+  bool static_graph = false;
+  /// Buckets of which no rank uses a parameter do not travel (section 6.2.2, layer drop). Which
+  /// they are is known before the first bucket, at the price of one small all-reduce that backward
+  /// waits for. With find_unused_parameters.
+  bool skip_unused_buckets = false;
+  BucketReduction reduction = nullptr;  // null: all_reduce
+  Timeline* timeline = nullptr;         // null: none; must outlive the reducer
+  /// Called in each synchronised backward, on every rank at the same place among the collectives:
+  /// before the first bucket, and when all are reduced.
+  std::function<void()> at_begin = nullptr;
+  std::function<void()> at_end = nullptr;
 };
-
-/// "local", "naive", "bucketed", "overlapped"; throws ArgumentError for other names.
-DdpMode parse_ddp_mode(const std::string& name);
-const char* name_of(DdpMode mode);
 
 class Reducer {
  public:
-  struct Parameter {
-    std::string name;
-    Variable variable;
-  };
-
   /// All parameters require gradients and lie on one device; the plan indexes them and holds each
-  /// once (ArgumentError). From here on their gradients live in the reducer's buckets. `group` and
-  /// `timeline` (null: none) must outlive the reducer.
-  Reducer(std::vector<Parameter> parameters, BucketPlan plan, ProcessGroup& group, DdpMode mode,
-          Timeline* timeline);
+  /// once (ArgumentError). From here on their gradients live in the reducer's buckets. `group` must
+  /// outlive the reducer.
+  Reducer(std::vector<NamedParameter> parameters, BucketPlan plan, ProcessGroup& group,
+          ReducerOptions options);
   /// Waits for what is in flight; the parameters get their gradient memory for themselves.
   ~Reducer();
   Reducer(const Reducer&) = delete;
@@ -64,42 +73,62 @@ class Reducer {
   void set_synchronize(bool on) { synchronize_ = on; }
   bool synchronize() const { return synchronize_; }
 
+  /// Takes part in the other ranks' synchronised backward without one of its own: for a rank whose
+  /// loss depends on no parameter. With find_unused_parameters.
+  void contribute_nothing();
+
   const BucketPlan& plan() const { return plan_; }
+  /// Lays gradient memory out by another plan, the same on every rank. Gradients are kept; tensors
+  /// of theirs that were obtained before throw when used. Not within a backward.
+  void adopt(BucketPlan plan);
+
+  /// All parameters in the order in which the last synchronised backward completed them on this
+  /// rank; those that it did not reach come last.
+  std::vector<int> arrival_order() const;
 
  private:
   struct BucketState {
-    int missing = 0;  // gradients still to come in this backward
-    WorkPtr work;     // set once launched
+    GradBucket view;
+    int missing = 0;       // gradients still to come in this backward
+    bool skipped = false;  // in this backward
+    WorkPtr work;          // set once launched
   };
 
-  void on_ready(int param);
-  void begin();
-  void mark_ready(int bucket);
-  void launch(int bucket);
+  static constexpr size_t kNone = static_cast<size_t>(-1);
+
+  void on_ready(size_t param);
+  void begin(size_t first);
+  void start_reducing();
+  void skip_unused_buckets();
+  void mark_ready(size_t param);
+  void launch(size_t bucket);
+  void end(bool completed);
   void finish();
-  void reduce_each_gradient();
+  void settle_unused();
   void wait_for_all();
   void abandon();
-  void require_all_ready();
-  void record_transfer(const Work& work, int bucket, int64_t bytes);
-  void record_wait(int64_t begin);
+  [[noreturn]] void throw_lack() const;
+  bool unused_allowed() const { return options_.find_unused_parameters || options_.static_graph; }
 
-  std::vector<Parameter> parameters_;
+  std::vector<NamedParameter> parameters_;
+  std::vector<ParamSpec> specs_;  // of the same
   BucketPlan plan_;
-  std::vector<int> bucket_of_;  // by parameter
+  std::vector<size_t> bucket_of_;  // by parameter
   FlatArena gradients_;
   ProcessGroup& group_;
-  DdpMode mode_;
-  Timeline* timeline_;
+  ReducerOptions options_;
   std::vector<HookHandle> hooks_;
 
   bool synchronize_ = true;
   bool in_backward_ =
       false;  // from a backward's first gradient to its end; the rest belongs to that backward
-  bool reducing_ = false;   // whether it synchronises
-  int next_to_launch_ = 0;  // buckets before this one are in flight
+  bool reducing_ = false;      // whether it synchronises
+  size_t next_to_launch_ = 0;  // buckets before this one are in flight
   std::vector<BucketState> buckets_;
-  std::vector<bool> arrived_;  // by parameter
+  std::vector<bool> reached_;  // by parameter: this backward brings it a gradient
+  std::vector<int> arrivals_;  // parameters, as they became ready
+  UsedParameters used_;
+  int64_t steps_ = 0;  // synchronised backwards so far
 };
 
 }  // namespace lockstep

@@ -68,7 +68,7 @@ struct Toy {
     Variable total(Tensor::zeros({}, DType::kF64));
     for (int i : order) {
       const auto k = static_cast<size_t>(i);
-      total = add_term(total, parameters[k].variable, coefficients(specs[k], rank, step));
+      total = add_term(total, parameters[k].parameter, coefficients(specs[k], rank, step));
     }
     return total;
   }
@@ -84,7 +84,7 @@ struct Toy {
   double difference(int ranks, const std::vector<int>& steps) const {
     double worst = 0;
     for (int i = 0; i < kParams; ++i) {
-      const auto grad = parameters[static_cast<size_t>(i)].variable.grad();
+      const auto grad = parameters[static_cast<size_t>(i)].parameter.grad();
       if (!grad) return 1e9;
       worst = std::max(worst, testing::relative_difference(*grad, expected(i, ranks, steps)));
     }
@@ -92,12 +92,12 @@ struct Toy {
   }
 
   void zero_grad() {
-    for (auto& parameter : parameters) parameter.variable.zero_grad();
+    for (auto& parameter : parameters) parameter.parameter.zero_grad();
   }
 
   static constexpr int kParams = 9;
   int rank;
-  std::vector<Reducer::Parameter> parameters;
+  std::vector<NamedParameter> parameters;
   std::vector<ParamSpec> specs;
 };
 
@@ -120,8 +120,8 @@ TEST_CASE("every mode, cap and number of ranks gives the mean") {
         spawn(ranks,
               [&](ProcessGroup& group) {
                 Toy toy(group.rank());
-                Reducer reducer(toy.parameters, plan_buckets(toy.specs, {cap, cap}), group, mode,
-                                nullptr);
+                Reducer reducer(toy.parameters, plan_buckets(toy.specs, {cap, cap}), group,
+                                {.mode = mode});
                 for (int step = 0; step < 3; ++step) {
                   toy.zero_grad();
                   toy.loss(step).backward();
@@ -139,9 +139,9 @@ TEST_CASE("every mode, cap and number of ranks gives the mean") {
 TEST_CASE("local leaves each rank its own gradients") {
   spawn(3, [](ProcessGroup& group) {
     Toy toy(group.rank());
-    Reducer reducer(toy.parameters, plan_buckets(toy.specs, {}), group, DdpMode::kLocal, nullptr);
+    Reducer reducer(toy.parameters, plan_buckets(toy.specs, {}), group, {.mode = DdpMode::kLocal});
     toy.loss(0).backward();
-    const auto mine = toy.parameters[0].variable.grad();
+    const auto mine = toy.parameters[0].parameter.grad();
     if (testing::relative_difference(*mine, Toy::coefficients(toy.specs[0], group.rank(), 0)) >
         kTolerance) {
       throw Error("local gradient changed");
@@ -156,7 +156,7 @@ TEST_CASE("ranks that complete their gradients in different orders still reduce 
           [&](ProcessGroup& group) {
             Toy toy(group.rank(), /*mixed=*/false);
             Reducer reducer(toy.parameters, plan_buckets(toy.specs, {0, 0}), group,
-                            DdpMode::kOverlapped, nullptr);
+                            {.mode = DdpMode::kOverlapped});
             std::vector<int> order = Toy::in_order();
             const PhiloxRange dice{static_cast<uint64_t>(round), static_cast<uint64_t>(group.rank())
                                                                      << 20};
@@ -179,7 +179,7 @@ TEST_CASE("accumulation: only the synchronised backward reduces, and then all th
     spawn(3,
           [&](ProcessGroup& group) {
             Toy toy(group.rank());
-            Reducer reducer(toy.parameters, plan_buckets(toy.specs, {}), group, mode, nullptr);
+            Reducer reducer(toy.parameters, plan_buckets(toy.specs, {}), group, {.mode = mode});
             reducer.set_synchronize(false);
             toy.loss(0).backward();
             toy.loss(1).backward();
@@ -198,15 +198,15 @@ TEST_CASE(
     "gradients are views of the buckets before and after zero_grad, and are written in place") {
   spawn(2, [](ProcessGroup& group) {
     Toy toy(group.rank(), /*mixed=*/false);
-    Reducer reducer(toy.parameters, plan_buckets(toy.specs, {}), group, DdpMode::kOverlapped,
-                    nullptr);
+    Reducer reducer(toy.parameters, plan_buckets(toy.specs, {}), group,
+                    {.mode = DdpMode::kOverlapped});
     const uint64_t copied = gradient_bytes_copied();
     const std::byte* where = nullptr;
     for (int step = 0; step < 2; ++step) {
       toy.zero_grad();
       toy.loss(step).backward();
-      const Tensor grad = *toy.parameters[3].variable.grad();
-      if (!grad.shares_memory(*toy.parameters[0].variable.grad())) throw Error("not one arena");
+      const Tensor grad = *toy.parameters[3].parameter.grad();
+      if (!grad.shares_memory(*toy.parameters[0].parameter.grad())) throw Error("not one arena");
       if (where != nullptr && where != grad.raw()) throw Error("the gradient moved");
       where = grad.raw();
     }
@@ -221,7 +221,7 @@ TEST_CASE(
     std::vector<std::string> messages(3);
     const auto run = [&](ProcessGroup& group) {
       Toy toy(group.rank());
-      Reducer reducer(toy.parameters, plan_buckets(toy.specs, {0, 0}), group, mode, nullptr);
+      Reducer reducer(toy.parameters, plan_buckets(toy.specs, {0, 0}), group, {.mode = mode});
       std::vector<int> order = Toy::in_order();
       if (group.rank() == 1) std::erase(order, 4);
       try {
@@ -249,22 +249,21 @@ TEST_CASE("a backward that ends with an error leaves no reduction in flight") {
         [&](ProcessGroup& group) {
           Toy toy(group.rank());
           Reducer reducer(toy.parameters, plan_buckets(toy.specs, {0, 0}), group,
-                          DdpMode::kOverlapped, nullptr);
-          std::vector<int> order = Toy::in_order();
-          HookHandle until_it_runs;
-          if (group.rank() == 1) {
-            order.erase(order.begin());  // the last bucket stays incomplete
-            until_it_runs = toy.parameters[1].variable.on_grad_ready([&](const Variable&) {
+                          {.mode = DdpMode::kOverlapped});
+          HookHandle failing;
+          if (group.rank() == 1) {  // while an earlier bucket travels, and before the last is ready
+            failing = toy.parameters[1].parameter.on_grad_ready([&](const Variable&) {
               while (!in_flight) std::this_thread::yield();
+              throw Error("stop");
             });
           }
           try {
-            toy.loss(0, order).backward();
+            toy.loss(0).backward();
           } catch (const Error&) {
             if (group.rank() == 1 && in_flight) throw Error("memory is still being reduced");
             return;
           }
-          throw Error("a missing gradient went unnoticed");
+          throw Error("the error went unnoticed");
         },
         {.delay = slowly});
 }
@@ -274,9 +273,9 @@ TEST_CASE("a backward that an exception cuts short leaves the next one right") {
         [](ProcessGroup& group) {
           Toy toy(group.rank());
           Reducer reducer(toy.parameters, plan_buckets(toy.specs, {0, 0}), group,
-                          DdpMode::kOverlapped, nullptr);
+                          {.mode = DdpMode::kOverlapped});
           // Every rank fails at the same parameter, after some buckets were launched.
-          HookHandle failing = toy.parameters[5].variable.on_grad_ready(
+          HookHandle failing = toy.parameters[5].parameter.on_grad_ready(
               [](const Variable&) { throw Error("stop"); });
           bool failed = false;
           try {
@@ -299,7 +298,7 @@ TEST_CASE("the timeline holds one transfer for each bucket, with its bytes") {
     Timeline timeline;
     Toy toy(group.rank());
     const BucketPlan plan = plan_buckets(toy.specs, {0, 200.0 / 1024 / 1024});
-    Reducer reducer(toy.parameters, plan, group, DdpMode::kOverlapped, &timeline);
+    Reducer reducer(toy.parameters, plan, group, {.timeline = &timeline});
     timeline.begin_step(0);
     toy.loss(0).backward();
     const StepSummary summary = timeline.end_step();
@@ -322,16 +321,17 @@ TEST_CASE("a plan that does not hold every parameter once is refused") {
   Toy toy(0);
   BucketPlan lacking = plan_buckets(toy.specs, {});
   lacking.buckets.back().params.pop_back();
-  CHECK_THROWS_WITH_AS(Reducer(toy.parameters, lacking, *group, DdpMode::kNaive, nullptr),
+  CHECK_THROWS_WITH_AS(Reducer(toy.parameters, lacking, *group, {.mode = DdpMode::kNaive}),
                        doctest::Contains("lacks"), ArgumentError);
   BucketPlan twice = plan_buckets(toy.specs, {});
   twice.buckets.back().params.push_back(twice.buckets.back().params.back());
-  CHECK_THROWS_WITH_AS(Reducer(toy.parameters, twice, *group, DdpMode::kNaive, nullptr),
+  CHECK_THROWS_WITH_AS(Reducer(toy.parameters, twice, *group, {.mode = DdpMode::kNaive}),
                        doctest::Contains("twice"), ArgumentError);
   for (int stranger : {-1, Toy::kParams}) {
     BucketPlan more = plan_buckets(toy.specs, {});
     more.buckets.back().params.push_back(stranger);
-    CHECK_THROWS_AS(Reducer(toy.parameters, more, *group, DdpMode::kNaive, nullptr), ArgumentError);
+    CHECK_THROWS_AS(Reducer(toy.parameters, more, *group, {.mode = DdpMode::kNaive}),
+                    ArgumentError);
   }
 }
 

@@ -1,9 +1,10 @@
-#include "lockstep/distributed/parameter_agreement.h"
+#include "lockstep/distributed/agreement.h"
 
 #include "lockstep/tensor/ops/copy.h"
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <string>
 
 namespace lockstep {
@@ -78,6 +79,45 @@ void require_same_parameters(const std::vector<NamedParameter>& parameters, Proc
             ")");
     }
   }
+}
+
+BucketPlan plan_of_rank_zero(ProcessGroup& group, std::span<const ParamSpec> params,
+                             const std::function<BucketPlan()>& make) {
+  if (group.size() == 1) return make();
+  // Whether there is a plan; then each parameter in launch order, and its bucket.
+  const auto n = static_cast<int64_t>(params.size());
+  Tensor message = Tensor::zeros({1 + 2 * n}, DType::kI32);
+  int32_t* const words = message.mutable_data<int32_t>();
+  std::exception_ptr failure;
+  if (group.rank() == 0) {
+    try {
+      const BucketPlan plan = make();
+      check_plan(plan, params);
+      words[0] = 1;
+      int32_t* next = words + 1;
+      for (size_t b = 0; b < plan.buckets.size(); ++b) {
+        for (int i : plan.buckets[b].params) {
+          *next++ = i;
+          *next++ = static_cast<int32_t>(b);
+        }
+      }
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  group.broadcast(message, 0)->wait();
+  if (failure) std::rethrow_exception(failure);
+  check(words[0] == 1, "DataParallel: rank 0 could not plan the buckets; its message says why");
+  BucketPlan plan;
+  for (int64_t k = 0; k < n; ++k) {
+    const ParamSpec& param = params[static_cast<size_t>(words[1 + 2 * k])];
+    plan.buckets.resize(static_cast<size_t>(words[2 + 2 * k]) + 1);
+    Bucket& bucket = plan.buckets.back();
+    bucket.dtype = param.dtype;
+    bucket.params.push_back(words[1 + 2 * k]);
+    bucket.bytes += param.bytes();
+  }
+  return plan;
 }
 
 }  // namespace lockstep

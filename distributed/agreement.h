@@ -1,0 +1,25 @@
+// What the ranks must have in common before a collective mixes their tensors: the parameters, and
+// the plan of their buckets.
+#pragma once
+
+#include "lockstep/autograd/named_parameter.h"
+#include "lockstep/distributed/comm/process_group.h"
+#include "lockstep/distributed/reduce/bucket_plan.h"
+
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace lockstep {
+
+/// Throws ArgumentError on EVERY rank when some rank's parameters differ from rank 0's in number,
+/// name, order, shape, dtype or in whether they require gradients; the message names the first such
+/// rank and the first difference. Collective.
+void require_same_parameters(const std::vector<NamedParameter>& parameters, ProcessGroup& group);
+
+/// Rank 0's plan for `params`, on every rank; only rank 0 calls `make`. What that throws is thrown
+/// there, and the others throw ArgumentError. Collective.
+BucketPlan plan_of_rank_zero(ProcessGroup& group, std::span<const ParamSpec> params,
+                             const std::function<BucketPlan()>& make);
+
+}  // namespace lockstep

@@ -1,0 +1,58 @@
+#include "lockstep/distributed/buffer_broadcast.h"
+
+#include <cstring>
+#include <utility>
+
+namespace lockstep {
+
+BufferBroadcast::BufferBroadcast(std::vector<NamedBuffer> buffers, ProcessGroup& group)
+    : group_(group) {
+  int64_t bytes = 0;
+  for (NamedBuffer& named : buffers) {
+    if (named.buffer.device().is_cpu()) {
+      bytes += static_cast<int64_t>(named.buffer.nbytes());
+      on_host_.push_back(std::move(named.buffer));
+    } else {
+      on_device_.push_back(std::move(named.buffer));
+    }
+  }
+  message_ = Tensor::zeros({bytes}, DType::kU8);
+}
+
+BufferBroadcast::~BufferBroadcast() {
+  for (const WorkPtr& work : works_) {
+    try {
+      work->wait();
+    } catch (const std::exception&) {
+      // Whoever uses the group next is told; here the memory only has to be free.
+    }
+  }
+}
+
+void BufferBroadcast::start() {
+  if (group_.size() == 1) return;
+  finish();  // of a backward that an exception cut short
+  if (!on_host_.empty()) {
+    std::byte* to = message_.mutable_raw();
+    for (const Tensor& buffer : on_host_) {
+      std::memcpy(to, buffer.raw(), buffer.nbytes());
+      to += buffer.nbytes();
+    }
+    works_.push_back(group_.broadcast(message_, 0));
+  }
+  for (const Tensor& buffer : on_device_) works_.push_back(group_.broadcast(buffer, 0));
+}
+
+void BufferBroadcast::finish() {
+  if (works_.empty()) return;
+  for (const WorkPtr& work : std::exchange(works_, {})) work->wait();
+  const std::byte* from = message_.raw();
+  for (Tensor& buffer : on_host_) {
+    if (std::memcmp(buffer.raw(), from, buffer.nbytes()) != 0) {
+      std::memcpy(buffer.mutable_raw(), from, buffer.nbytes());
+    }
+    from += buffer.nbytes();
+  }
+}
+
+}  // namespace lockstep

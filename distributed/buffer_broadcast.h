@@ -1,0 +1,37 @@
+// BufferBroadcast: rank 0's buffers (running statistics and the like) for every rank (section 4.1
+// of Li et al., PVLDB 13(12), 2020).
+//
+// All host buffers travel as one message. It can be started when backward begins, as no forward
+// changes them any more, and travels while backward runs.
+#pragma once
+
+#include "lockstep/distributed/comm/process_group.h"
+#include "lockstep/nn/module.h"
+
+#include <vector>
+
+namespace lockstep {
+
+class BufferBroadcast {
+ public:
+  /// `group` must outlive this. The ranks' buffers must have the same sizes.
+  BufferBroadcast(std::vector<NamedBuffer> buffers, ProcessGroup& group);
+  ~BufferBroadcast();
+  BufferBroadcast(const BufferBroadcast&) = delete;
+  BufferBroadcast& operator=(const BufferBroadcast&) = delete;
+
+  /// Collective. Rank 0's values of this moment.
+  void start();
+  /// Waits for them and writes those that differ: a buffer that stays the same is not marked as
+  /// changed, so a graph that saved it can still run backward.
+  void finish();
+
+ private:
+  std::vector<Tensor> on_host_;
+  std::vector<Tensor> on_device_;  // are broadcast in place, one by one
+  Tensor message_;                 // u8, the host buffers one after the other
+  ProcessGroup& group_;
+  std::vector<WorkPtr> works_;
+};
+
+}  // namespace lockstep

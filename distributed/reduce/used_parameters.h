@@ -1,0 +1,57 @@
+// UsedParameters: which parameters have a gradient since the last synchronised backward, on this
+// rank and, once exchanged, on how many ranks: the bitmap of section 3.2.3 of Li et al., PVLDB
+// 13(12), 2020.
+//
+// The engine knows at a backward's first gradient which leaves it will reach (awaits_gradient), so
+// the exchange goes out before the first bucket, and backward hides it.
+#pragma once
+
+#include "lockstep/distributed/comm/process_group.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lockstep {
+
+class UsedParameters {
+ public:
+  explicit UsedParameters(size_t count);
+  ~UsedParameters() { forget(); }
+  UsedParameters(const UsedParameters&) = delete;
+  UsedParameters& operator=(const UsedParameters&) = delete;
+
+  /// Parameter i has a gradient on this rank. Adds up over backwards that do not synchronise.
+  void add(size_t i);
+  /// Starts to count the ranks. One small all-reduce; none for a group of one.
+  void exchange(ProcessGroup& group);
+  /// Ends the exchange; ranks_with() counts from then on.
+  void wait();
+  int ranks_with(size_t i) const;
+  /// Keeps what the last exchange found, for a graph that does not change: no further exchange.
+  void learn() { learned_ = here_copy(); }
+  bool learned() const { return !learned_.empty(); }
+  /// Whether this rank's parameters are those that it had then.
+  bool as_learned() const { return learned_ == here_copy(); }
+  /// Begins anew, after waiting for an exchange in flight, whatever becomes of it.
+  void forget();
+
+  /// The first rank that lacks a parameter, the same on every rank, and what it has. Collective;
+  /// after wait() has shown every rank that somebody lacks something.
+  struct Lack {
+    int rank = 0;
+    std::vector<size_t> parameters;
+    int other_ranks = 0;  // that lack some as well
+  };
+  Lack first_lack(ProcessGroup& group) const;
+
+ private:
+  std::vector<int32_t> here_copy() const { return here_.to_vector<int32_t>(); }
+
+  Tensor here_;                   // i32 [count], 1: this rank has a gradient
+  Tensor ranks_;                  // i32 [count], their sum over the ranks
+  std::vector<int32_t> learned_;  // here_ as it was at the exchange; empty: not learned
+  WorkPtr work_;
+};
+
+}  // namespace lockstep
