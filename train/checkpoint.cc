@@ -13,7 +13,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kMetadataKey = "lockstep";
 constexpr const char* kOptimizerPrefix = "optimizer/";
-constexpr int kFormat = 1;
+constexpr const char* kPlanKey = "bucket_plan";
+constexpr int kFormat = 2;
 
 Tensor take(TensorFile& file, const std::string& name, DType dtype, int64_t columns) {
   const Tensor tensor = file.at(name);
@@ -58,6 +59,9 @@ Checkpoint parse_metadata(const Metadata& metadata, const std::string& name) {
     for (const Json& scalar : json.at("optimizer")) {
       checkpoint.optimizer.scalars.emplace_back(scalar.at(0), scalar.at(1));
     }
+    checkpoint.bucket_plan = metadata.at(kPlanKey);
+  } catch (const std::out_of_range&) {
+    throw IoError(str(name, ": malformed checkpoint metadata: wanted a bucket_plan, got none"));
   } catch (const Json::exception& error) {
     throw IoError(str(name, ": malformed checkpoint metadata: ", error.what()));
   }
@@ -87,7 +91,8 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   }
   tensors.push_back({"rank/rng", checkpoint.rng});
   tensors.push_back({"rank/meter", checkpoint.meter});
-  write_safetensors(path, tensors, {{kMetadataKey, json.dump()}});
+  write_safetensors(path, tensors,
+                    {{kMetadataKey, json.dump()}, {kPlanKey, checkpoint.bucket_plan}});
 }
 
 Checkpoint parse_checkpoint(std::span<const std::byte> bytes, const std::string& name) {

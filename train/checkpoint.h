@@ -9,7 +9,7 @@
 // place in it.
 //
 // Names in the file: the model's parameters and buffers as the model names them, "optimizer/...",
-// "rank/rng" and "rank/meter"; the rest is JSON in the metadata under "lockstep".
+// "rank/rng" and "rank/meter"; the rest is JSON in the metadata under "lockstep" and "bucket_plan".
 #pragma once
 
 #include "lockstep/io/safetensors.h"
@@ -36,6 +36,9 @@ struct Checkpoint {
   Position position;
   double best_accuracy = -1;  // fraction; -1: no evaluation so far
   std::vector<RunTrait> traits;
+  /// JSON, as reduce/plan_json.h has it. It decides the order in which gradients are added up, and
+  /// comes from what the run's first backward did, so that the caps alone do not give it again.
+  std::string bucket_plan;
   std::vector<NamedTensor> model;  // parameters and buffers
   OptimizerState optimizer;
   Tensor rng;    // i64 [world size, 2]: seed and next block of each rank's generator

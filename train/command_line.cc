@@ -51,6 +51,20 @@ void add_config_option(CLI::App& app) {
   app.allow_config_extras(CLI::config_extras_mode::error);
 }
 
+FlagCheck within(double least, double most, const std::string& what) {
+  return [=](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return "";
+    return "wanted " + what + ", got " + text;
+  };
+}
+
+FlagCheck not_empty() {
+  return [](const std::string& text) -> std::string {
+    return text.empty() ? "wanted a path, got none" : "";
+  };
+}
+
 std::optional<int> parse_command_line(CLI::App& app, std::vector<std::string> arguments) {
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {

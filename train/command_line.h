@@ -1,6 +1,7 @@
 // What the trainers' command lines have in common, on top of CLI11.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +20,14 @@ std::vector<std::string> normalize_flags(int argc, const char* const* argv);
 /// Adds --config FILE: TOML or INI lines `batch-size = 8`; '_' and '-' are the same there too. What
 /// the command line says comes before it. Unknown names in the file are errors.
 void add_config_option(CLI::App& app);
+
+/// For CLI::Option::check(): empty, or what is wrong with the text.
+using FlagCheck = std::function<std::string(const std::string&)>;
+/// Ranges are given in words, because CLI11's own messages print numbers such as 9.22337e+18.
+FlagCheck within(double least, double most, const std::string& what);
+/// An empty path comes from a variable that is not set; taken for "none", it would drop a whole
+/// run.
+FlagCheck not_empty();
 
 /// Parses, and returns the exit code when the program has nothing more to do: 0 after --help, 2
 /// after a usage error, which is told on one line of standard error.

@@ -26,7 +26,8 @@ bool starts_and_ends(const std::string& name, const char* begin, const char* end
 
 bool belongs_to_a_run(const std::string& name) {
   return name == "run.json" || name == "metrics.jsonl" || name == "last.safetensors" ||
-         name == "best.safetensors" || starts_and_ends(name, "trace.rank", ".json") ||
+         name == "best.safetensors" || name == "bucket_plan.json" ||
+         starts_and_ends(name, "trace.rank", ".json") ||
          (name.ends_with(".tmp") && belongs_to_a_run(name.substr(0, name.size() - 4)));
 }
 

@@ -2,6 +2,7 @@
 //   run.json            what was run: arguments, commit, seed, versions, processor, world size
 //   metrics.jsonl       a line for each log interval and each epoch
 //   last.safetensors    the newest checkpoint; best.safetensors the one with the best accuracy
+//   bucket_plan.json    which gradients travel together: what --bucket-plan takes
 //   trace.rankN.json    with --trace
 //   rankN.log           what the other ranks printed, when the launcher made them
 #pragma once

@@ -40,6 +40,7 @@ TrainResult Trainer::run() {
     train_epoch();
     end_epoch(result);
   }
+  write_bucket_plan();
   result.best_accuracy = best_accuracy_;
   result.position = position_;
   return result;

@@ -97,6 +97,8 @@ class Trainer {
   bool is_reachable(const Position& at) const;
   /// Collective. To `last.safetensors`, and to `best.safetensors` first when `best`.
   void save(bool best);
+  /// To `bucket_plan.json`, when it is another one than there.
+  void write_bucket_plan();
   int64_t total_steps() const { return steps_per_epoch() * options_.epochs; }
 
   TrainerParts parts_;
@@ -107,6 +109,7 @@ class Trainer {
   StepTimes times_;
   Progress progress_;
   std::optional<MetricsLog> metrics_;
+  BucketPlan written_plan_;
   int64_t interval_begin_ns_ = 0;
   int64_t interval_steps_ = 0;
   int64_t interval_samples_ = 0;  // of this rank

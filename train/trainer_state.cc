@@ -1,5 +1,7 @@
 // Trainer: from and to checkpoints.
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/reduce/plan_json.h"
+#include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file.h"
 #include "lockstep/train/rank_zero.h"
 #include "lockstep/train/trainer.h"
@@ -34,6 +36,7 @@ void Trainer::save(bool best) {
   checkpoint.position = position_;
   checkpoint.best_accuracy = best_accuracy_;
   checkpoint.traits = options_.traits;
+  checkpoint.bucket_plan = to_json(parts_.ddp.plan(), parts_.ddp.param_specs());
   const Generator::State rng = parts_.rng.state();
   checkpoint.rng = gather<int64_t>(group, {bits<int64_t>(rng.seed), bits<int64_t>(rng.next_block)});
   const auto& sums = meter_.sums();
@@ -48,6 +51,14 @@ void Trainer::save(bool best) {
   // best again, and writes it again. The other way round it would be lost.
   if (best) write_checkpoint(parts_.run_dir->best_checkpoint(), checkpoint);
   write_checkpoint(parts_.run_dir->last_checkpoint(), checkpoint);
+  write_bucket_plan();
+}
+
+void Trainer::write_bucket_plan() {
+  if (parts_.run_dir == nullptr || parts_.ddp.plan() == written_plan_) return;
+  written_plan_ = parts_.ddp.plan();
+  write_file_atomically(parts_.run_dir->file("bucket_plan.json"),
+                        to_json(written_plan_, parts_.ddp.param_specs()));
 }
 
 bool Trainer::is_reachable(const Position& at) const {
@@ -82,6 +93,7 @@ void Trainer::resume(const std::string& path) {
                       parts_.train_data.batches(),
                       " is no position of this run; is the data another, or the file damaged?"));
   }
+  parts_.ddp.adopt_plan(plan_from_json(checkpoint.bucket_plan, parts_.ddp.param_specs(), path));
   parts_.model.load_state_dict(checkpoint.model);
   parts_.optimizer.load_state(checkpoint.optimizer);
   const int64_t* rng = checkpoint.rng.data<int64_t>() + 2 * group.rank();

@@ -26,35 +26,15 @@ Exit codes: 0 trained, 1 failed, 2 wrong usage, 128 + N ended by signal N.)";
 constexpr double kMost = 1e15;
 constexpr int kMostWorkers = 256;  // as DataLoader
 
-/// Ranges are given in words, because CLI11's own messages print numbers such as 9.22337e+18.
-CLI::Validator within(double least, double most, const std::string& what) {
-  return CLI::Validator(
-      [=](std::string& text) -> std::string {
-        double value = 0;
-        if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return "";
-        return "wanted " + what + ", got " + text;
-      },
-      "");
-}
-
-/// An empty one comes from a variable that is not set; taken for "none", it would drop a whole run.
-CLI::Validator not_empty() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        return text.empty() ? "wanted a path, got none" : "";
-      },
-      "");
-}
-
 }  // namespace
 
 std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   CLI::App app{"Trains a ResNet on images, data-parallel over one or more processes.",
                "train_resnet"};
   app.footer(kFooter);
-  const CLI::Validator positive = within(1, kMost, "a number from 1 to 10^15");
-  const CLI::Validator count = within(0, kMost, "a number from 0 to 10^15");
-  const CLI::Validator amount = within(0, kMost, "a value from 0 to 10^15");
+  const FlagCheck positive = within(1, kMost, "a number from 1 to 10^15");
+  const FlagCheck count = within(0, kMost, "a number from 0 to 10^15");
+  const FlagCheck amount = within(0, kMost, "a value from 0 to 10^15");
 
   app.add_option("--model", o.model,
                  "resnet8, 20, 32, 56 (for CIFAR-sized images), 18, 34, 50, 101, 152")
@@ -93,14 +73,7 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--threads", o.threads, "Compute threads per process; 0: share out the processors")
       ->check(CLI::Range(0, 1024));
-  app.add_option("--ddp-mode", o.ddp_mode,
-                 "How gradients are averaged: local (not at all), naive, bucketed, overlapped")
-      ->check(CLI::IsMember({"local", "naive", "bucketed", "overlapped"}));
-  app.add_option("--bucket-cap-mb", o.bucket_cap_mb,
-                 "MiB at which a bucket closes; 0: one gradient each")
-      ->check(amount);
-  app.add_option("--first-bucket-cap-mb", o.first_bucket_cap_mb, "The same for the first bucket")
-      ->check(amount);
+  add_ddp_flags(app, o.ddp);
 
   app.add_option("--output-dir", o.output_dir,
                  "Where checkpoints, metrics and traces go; none: nowhere")
@@ -126,7 +99,7 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   o.arguments = arguments;
   if (const auto code = parse_command_line(app, std::move(arguments))) return code;
   o.settings = settings_of(app);
-  const char* wrong = nullptr;
+  const char* wrong = wrong_ddp_flags(o.ddp);
   if (o.output_dir.empty() &&
       (o.trace || o.resume == "auto" || o.checkpoint_every > 0 || o.overwrite)) {
     wrong = "--trace, --checkpoint-every, --overwrite and --resume auto want an --output-dir";

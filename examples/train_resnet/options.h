@@ -1,6 +1,8 @@
 // What train_resnet can be told.
 #pragma once
 
+#include "lockstep/train/ddp_flags.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,9 +29,7 @@ struct Options {
   double label_smoothing = 0;
   bool augment = false;
   int64_t grad_accum_steps = 1;
-  std::string ddp_mode = "overlapped";
-  double bucket_cap_mb = 25;
-  double first_bucket_cap_mb = 1;
+  DdpFlags ddp;
   int nproc = 1;
   int threads = 0;  // 0: this machine's processors shared out
   int workers = 1;

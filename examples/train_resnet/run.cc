@@ -66,13 +66,6 @@ int set_threads(const Options& o, int world) {
   return omp_get_max_threads();
 }
 
-/// The bytes of its buckets, which for one model say all.
-std::string describe(const BucketPlan& plan) {
-  std::string text;
-  for (const Bucket& bucket : plan.buckets) text += str(text.empty() ? "" : "+", bucket.bytes);
-  return text;
-}
-
 struct Data {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;
@@ -89,27 +82,31 @@ Data open_data(const Options& o) {
   return data;
 }
 
-constexpr const char* kPlanTrait = "bucket plan (--bucket-cap-mb, --first-bucket-cap-mb)";
-
-/// What a checkpoint must have in common with this run, but for the bucket plan. Rates, epochs and
-/// intervals may change on purpose; these would give a run that is neither the old one nor a new
-/// one.
+/// What a checkpoint must have in common with this run. Rates, epochs and intervals may change on
+/// purpose; these would give a run that is neither the old one nor a new one.
 std::vector<RunTrait> traits(const Options& o, int world) {
-  return {{"--model", o.model},
-          {"--dataset", o.dataset},
-          {"--nproc (world size)", str(world)},
-          {"--batch-size", str(o.batch_size)},
-          {"--grad-accum-steps", str(o.grad_accum_steps)},
-          {"--momentum", str(o.momentum)},
-          {"--weight-decay", str(o.weight_decay)},
-          {"--nesterov", o.nesterov ? "on" : "off"},
-          {"--seed", str(o.seed)},
-          {"--augment", o.augment ? "on" : "off"}};
-}
-std::vector<RunTrait> traits(const Options& o, int world, const BucketPlan& plan) {
-  std::vector<RunTrait> all = traits(o, world);
-  all.push_back({kPlanTrait, describe(plan)});
+  std::vector<RunTrait> all = {{"--model", o.model},
+                               {"--dataset", o.dataset},
+                               {"--nproc (world size)", str(world)},
+                               {"--batch-size", str(o.batch_size)},
+                               {"--grad-accum-steps", str(o.grad_accum_steps)},
+                               {"--momentum", str(o.momentum)},
+                               {"--weight-decay", str(o.weight_decay)},
+                               {"--nesterov", o.nesterov ? "on" : "off"},
+                               {"--seed", str(o.seed)},
+                               {"--augment", o.augment ? "on" : "off"}};
+  for (RunTrait& trait : ddp_traits(o.ddp)) all.push_back(std::move(trait));
   return all;
+}
+
+std::unique_ptr<ResNet> make_model(const Options& o, const Dataset& data) {
+  Generator init(o.seed);
+  const ImageFormat format = data.format();
+  ResNetOptions options{.classes = data.classes(), .in_channels = format.channels};
+  if (std::max(format.height, format.width) <= kLargestCifarImage) {
+    options.stem = ResNetStem::kCifar;
+  }
+  return make_resnet(o.model, options, init);
 }
 
 std::string newest_checkpoint(const Options& o) {
@@ -150,12 +147,16 @@ void preflight(const Options& o, int world) {
   sampler(o, *data.train, true, 0, world);
   sampler(o, *data.test, false, 0, world);
   if (!o.output_dir.empty()) RunDir::check(run_dir_options(o));
+  if (!o.ddp.bucket_plan.empty()) {
+    std::vector<ParamSpec> specs;
+    for (const auto& [name, parameter] : make_model(o, *data.train)->named_parameters()) {
+      specs.push_back({name, parameter.shape(), parameter.dtype()});
+    }
+    read_bucket_plan(o.ddp.bucket_plan, specs);
+  }
   const std::string from = o.resume == "auto" ? newest_checkpoint(o) : o.resume;
   if (from.empty()) return;
-  std::vector<RunTrait> theirs = read_checkpoint_header(from).traits;
-  // The plan is known once there is a model.
-  std::erase_if(theirs, [](const RunTrait& trait) { return trait.name == kPlanTrait; });
-  check_traits(from, theirs, traits(o, world));
+  check_traits(from, read_checkpoint_header(from).traits, traits(o, world));
 }
 
 void run(const Options& o, ProcessGroup& group) {
@@ -175,22 +176,12 @@ void run(const Options& o, ProcessGroup& group) {
                      [&] { run_dir = std::make_unique<RunDir>(run_dir_options(o)); });
   }
 
-  Generator init(o.seed);
-  const ImageFormat format = train_set->format();
-  ResNetOptions model_options{.classes = train_set->classes(), .in_channels = format.channels};
-  if (std::max(format.height, format.width) <= kLargestCifarImage) {
-    model_options.stem = ResNetStem::kCifar;
-  }
-  const auto model = make_resnet(o.model, model_options, init);
-
+  const auto model = make_model(o, *train_set);
   const int64_t steps_per_epoch = steps_in_epoch(train_data.batches(), o.grad_accum_steps);
   Timeline timeline(
       {.sample_every = o.trace ? std::max<int64_t>(1, o.epochs * steps_per_epoch / 32) : 0});
-  DataParallel ddp(*model, group,
-                   {.mode = parse_ddp_mode(o.ddp_mode),
-                    .bucket_cap_mb = o.bucket_cap_mb,
-                    .first_bucket_cap_mb = o.first_bucket_cap_mb,
-                    .timeline = &timeline});
+  DataParallel ddp(*model, group, ddp_options(o.ddp, &timeline));
+  if (!o.ddp.bucket_plan.empty()) adopt_bucket_plan(o.ddp.bucket_plan, ddp);
   Sgd optimizer(
       model->named_parameters(),
       {.lr = o.lr, .momentum = o.momentum, .weight_decay = o.weight_decay, .nesterov = o.nesterov});
@@ -219,7 +210,7 @@ void run(const Options& o, ProcessGroup& group) {
                    .grad_accum_steps = o.grad_accum_steps,
                    .log_interval = o.log_interval,
                    .checkpoint_every = o.checkpoint_every,
-                   .traits = traits(o, world, ddp.plan())});
+                   .traits = traits(o, world)});
 
   int64_t parameters = 0;
   for (const NamedParameter& p : model->named_parameters())
@@ -231,11 +222,15 @@ void run(const Options& o, ProcessGroup& group) {
                    threads, threads == 1 ? " thread" : " threads", "; global batch ",
                    o.batch_size * world * o.grad_accum_steps, " = ", world, " x ", o.batch_size,
                    o.grad_accum_steps > 1 ? str(" x ", o.grad_accum_steps, " accumulated") : "",
-                   "; gradients ", o.ddp_mode));
+                   "; gradients ", o.ddp.mode));
 
   const std::string from = checkpoint_to_resume(o, group);
   if (!from.empty()) {
+    const BucketPlan given = ddp.plan();
     trainer.resume(from);
+    check(o.ddp.bucket_plan.empty() || ddp.plan() == given, "resume ", from,
+          ": wanted the checkpoint's bucket plan, got another one in ", o.ddp.bucket_plan,
+          "; use the same, or start afresh in another --output-dir");
     optimizer.set_lr(o.lr);  // the checkpoint's rate would win over --lr without a word
     progress.say(str("resumed from ", from, " at step ", trainer.position().step));
   }

@@ -81,7 +81,8 @@ TEST_CASE("flags and sizes") {
     refused({flag}, flag);
   }
   for (const char* flag : {"--lr", "--momentum", "--weight-decay", "--workers", "--threads",
-                           "--warmup-steps", "--bucket-cap-mb", "--checkpoint-every", "--seed"}) {
+                           "--warmup-steps", "--bucket-cap-mb", "--last-bucket-cap-mb",
+                           "--bucket-caps-mb", "--checkpoint-every", "--seed"}) {
     refused({flag, "-1"}, flag);
     refused({flag, "nan"}, flag);
   }
@@ -90,7 +91,8 @@ TEST_CASE("flags and sizes") {
   }
   refused({"--workers", "257"}, "--workers");
   refused({"--eval-batch-size", "1000000000000"}, "1000000000000");
-  for (const char* flag : {"--output-dir", "--resume", "--data-dir"}) refused({flag, ""}, flag);
+  for (const char* flag : {"--output-dir", "--resume", "--data-dir", "--bucket-plan"})
+    refused({flag, ""}, flag);
   refused({"--nesterov", "--momentum", "0"}, "--momentum");
   refused({"--trace"}, "--output-dir");
   refused({"--resume", "auto"}, "--output-dir");
@@ -102,6 +104,44 @@ TEST_CASE("flags and sizes") {
   refused({"--config", dir / "run.toml"}, "run.toml: INI was not able to parse no-such-option");
   testing::write_file(dir / "run.toml", "\x1b[2J\x1b]0;title\a\n");
   refused({"--config", dir / "run.toml"}, "run.toml");
+}
+
+TEST_CASE("bucket plans") {
+  const testing::TempDir dir;
+  const auto with = [&](const std::string& text, const std::string& ranks) {
+    testing::write_file(dir / "plan.json", text);
+    return quick({"--bucket-plan", dir / "plan.json", "--nproc", ranks});
+  };
+  for (const std::string ranks : {"1", "2"}) {
+    refused(with("", ranks), "plan.json: bucket plan: wanted JSON");
+    refused(with(R"({"format": 2, "buckets": []})", ranks), "wanted format 1, got 2");
+    refused(with(R"({"format": 1, "buckets": []})", ranks), "it lacks conv1.weight");
+    refused(with(R"({"format": 1, "buckets": [{"params": ["conv9"]}]})", ranks), "\"conv9\"");
+  }
+  refused({"--bucket-plan", dir / "none.json"}, "none.json");
+  refused({"--bucket-plan", dir.path().string()}, "");
+  refused({"--bucket-plan", dir / "plan.json", "--bucket-cap-mb", "1"}, "--bucket-cap-mb");
+  refused({"--bucket-plan", dir / "plan.json", "--ddp-mode", "naive"}, "naive");
+
+  // The plan of a run is one that --bucket-plan takes, and a resumed run wants the same again.
+  const auto first = run_trainer(quick({"--output-dir", dir / "run", "--bucket-cap-mb", "0"}));
+  REQUIRE_MESSAGE(first->exit_code() == 0, first->err());
+  const std::string plan = testing::read_text(dir / "run/bucket_plan.json");
+  std::vector<std::string> arguments = with(plan, "1");
+  arguments.insert(arguments.end(), {"--output-dir", dir / "again", "--resume", "auto"});
+  const auto again = run_trainer(arguments);
+  REQUIRE_MESSAGE(again->exit_code() == 0, again->err());
+  CHECK(testing::read_text(dir / "again/bucket_plan.json") == plan);
+  std::string other = plan;
+  const size_t at = other.find("\"fc.bias\"");
+  REQUIRE(at != other.npos);
+  const size_t first_bucket = other.find('{', other.find("buckets"));
+  const size_t second_bucket = other.find('{', first_bucket + 1);
+  other.erase(first_bucket, second_bucket - first_bucket);
+  other.insert(other.rfind(']'),
+               ", " + plan.substr(first_bucket, plan.find('}') - first_bucket + 1));
+  testing::write_file(dir / "plan.json", other);
+  refused(arguments, "wanted the checkpoint's bucket plan");
 }
 
 TEST_CASE("data files: missing, cut short, too large, disagreeing") {
@@ -188,7 +228,9 @@ TEST_CASE("checkpoints that do not fit") {
   };
   refused(with({"--model", "resnet20"}), "--model resnet8");
   refused(with({"--seed", "9"}), "--seed 1");
-  refused(with({"--first-bucket-cap-mb", "0.01"}), "bucket plan (--bucket-cap-mb");
+  refused(with({"--first-bucket-cap-mb", "0.01"}), "wanted --first-bucket-cap-mb 1");
+  refused(with({"--ddp-mode", "naive"}), "wanted --ddp-mode bucketed or overlapped");
+  refused(with({"--bucket-plan", dir / "run/bucket_plan.json"}), "wanted --bucket-plan none");
   refused({"--threads", "1", "--batch-size", "32", "--output-dir", dir / "run", "--resume", "auto"},
           "--batch-size 64");
   refused(quick({"--resume", dir / "none.safetensors"}), "none.safetensors");

@@ -22,12 +22,16 @@ constexpr int kKilled = 128 + SIGKILL;
 std::vector<std::string> arguments(int ranks, const std::string& dir) {
   return {"--nproc",
           std::to_string(ranks),
+          "--bucket-cap-mb",
+          "0.1",
+          "--first-bucket-cap-mb",
+          "0.01",
           "--threads",
           "1",
           "--model",
           "resnet8",
           "--batch-size",
-          ranks == 1 ? "128" : "64",
+          std::to_string(128 / ranks),
           "--epochs",
           "2",
           "--warmup-steps",
@@ -57,7 +61,7 @@ struct Baseline {
 
 /// The uninterrupted run, trained once for each number of ranks.
 const Baseline& baseline(int ranks) {
-  static std::unique_ptr<Baseline> known[3];
+  static std::unique_ptr<Baseline> known[4];
   std::unique_ptr<Baseline>& b = known[ranks];
   if (b) return *b;
   b = std::make_unique<Baseline>();
@@ -94,6 +98,27 @@ TEST_CASE("killed at failpoints around write, fsync and rename") {
       REQUIRE_MESSAGE(run->exit_code() == kKilled, run->out() << run->err());
       finish(ranks, dir / "run", /*must_resume=*/true);
     }
+  }
+}
+
+// Three ranks: with two, the bits do not depend on how the gradients travel.
+TEST_CASE("killed before and after the buckets were planned anew") {
+  const std::string plan = testing::read_text(baseline(3).dir / "run/bucket_plan.json");
+  REQUIRE(!plan.empty());
+  for (const char* point : {
+           "atomic_file.before_rename@1",  // run.json, before the first step
+           "atomic_file.before_rename@2",  // the first checkpoint, after two steps
+           "atomic_file.after_rename@2",
+           "atomic_file.before_rename@3",  // bucket_plan.json
+           "atomic_file.after_rename@7",
+       }) {
+    CAPTURE(point);
+    const testing::TempDir dir;
+    const auto run =
+        run_trainer(arguments(3, dir / "run"), {.env = {{"LOCKSTEP_FAILPOINT", point}}});
+    REQUIRE_MESSAGE(run->exit_code() == kKilled, run->out() << run->err());
+    finish(3, dir / "run", /*must_resume=*/std::filesystem::exists(dir / "run/last.safetensors"));
+    CHECK(testing::read_text(dir / "run/bucket_plan.json") == plan);
   }
 }
 

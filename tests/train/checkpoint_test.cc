@@ -15,6 +15,7 @@ Checkpoint example() {
   c.position = {.step = 120, .epoch = 3, .batch = 7};
   c.best_accuracy = 0.1 + 0.2;  // not a short decimal
   c.traits = {{"--model", "resnet8"}, {"--batch-size", "32"}};
+  c.bucket_plan = "{\"buckets\": []}\n";
   c.model = {{"conv1.weight", Tensor::from<float>({1.5f, -2.f}, Shape{2})},
              {"bn1.num_batches_tracked", Tensor::from<int64_t>({9}, Shape{1})}};
   c.optimizer.tensors = {{"momentum.conv1.weight", Tensor::from<float>({0.25f, 3.f}, Shape{2})}};
@@ -46,6 +47,7 @@ TEST_CASE("what is written is read back, bit for bit") {
   CHECK(back.position == wanted.position);
   CHECK(back.best_accuracy == wanted.best_accuracy);
   CHECK(back.traits == wanted.traits);
+  CHECK(back.bucket_plan == wanted.bucket_plan);
   CHECK(back.optimizer.scalars == wanted.optimizer.scalars);
   REQUIRE(back.model.size() == 2);
   REQUIRE(back.optimizer.tensors.size() == 1);
@@ -74,6 +76,7 @@ TEST_CASE("the header alone says all but the tensors") {
   const Checkpoint header = read_checkpoint_header(dir / "c");
   CHECK(header.position == example().position);
   CHECK(header.traits == example().traits);
+  CHECK(header.bucket_plan == example().bucket_plan);
   CHECK(header.model.empty());
   std::filesystem::resize_file(dir / "c", std::filesystem::file_size(dir / "c") - 1);
   CHECK_THROWS_AS(read_checkpoint_header(dir / "c"), IoError);
@@ -82,19 +85,21 @@ TEST_CASE("the header alone says all but the tensors") {
 TEST_CASE("a tensor file that is no checkpoint is refused") {
   const testing::TempDir dir;
   const std::vector<NamedTensor> tensors = {{"a", Tensor::zeros(Shape{2}, DType::kF32)}};
+  const std::string rest =
+      R"("step": 1, "epoch": 0, "batch": 1, "best_accuracy": 0, "traits": [], "optimizer": []})";
   for (const auto& [metadata, expected] : std::vector<std::pair<Metadata, std::string>>{
            {{}, "wanted a checkpoint"},
            {{{"lockstep", "{"}}, "malformed"},
            {{{"lockstep", "[]"}}, "malformed"},
            {{{"lockstep", R"({"format": 99})"}}, "format"},
-           {{{"lockstep", R"({"format": 1, "step": "x"})"}}, "malformed"},
-           {{{"lockstep", R"({"format": 1, "step": 1e30})"}}, "wanted an integer step"},
-           {{{"lockstep", R"({"format": 1, "step": 1, "epoch": 0, "batch": 1, "best_accuracy": 0,
+           {{{"lockstep", R"({"format": 2, "step": "x"})"}}, "malformed"},
+           {{{"lockstep", R"({"format": 2, "step": 1e30})"}}, "wanted an integer step"},
+           {{{"lockstep", R"({"format": 2, "step": 1, "epoch": 0, "batch": 1, "best_accuracy": 0,
               "traits": [["a"]], "optimizer": []})"}},
             "malformed"},
-           {{{"lockstep", R"({"format": 1, "step": 1, "epoch": 0, "batch": 1, "best_accuracy": 0,
-              "traits": [], "optimizer": []})"}},
-            "rank/rng"}}) {
+           {{{"lockstep", "{\"format\": 2, " + rest}}, "wanted a bucket_plan"},
+           {{{"lockstep", "{\"format\": 1, " + rest}, {"bucket_plan", ""}}, "format 2, got 1"},
+           {{{"lockstep", "{\"format\": 2, " + rest}, {"bucket_plan", ""}}, "rank/rng"}}) {
     write_safetensors(dir / "t", tensors, metadata);
     const std::string message = refusal(testing::read_text(dir / "t"));
     CHECK_MESSAGE(message.find(expected) != std::string::npos, message);

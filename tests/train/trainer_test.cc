@@ -54,6 +54,7 @@ struct Setup {
   std::string dir;
   int64_t crash_at_batch = -1;  // rank 0 throws in its n-th batch
   bool resume = false;
+  double first_cap_mb = 1;
   bool plain = false;  // no noise and no batch statistics: every split of a batch is the same
 };
 
@@ -109,7 +110,7 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
   }
   Net net(!setup.plain);
   Timeline timeline;
-  DataParallel ddp(net, group, {.timeline = &timeline});
+  DataParallel ddp(net, group, {.first_bucket_cap_mb = setup.first_cap_mb, .timeline = &timeline});
   Sgd optimizer(net.named_parameters(), {.lr = setup.lr, .momentum = 0.9});
   Generator rng(100 + static_cast<uint64_t>(group.rank()));
   int64_t batches = 0;
@@ -280,6 +281,37 @@ TEST_CASE("another kind of run, another world size, and a short file are refused
   CHECK_THROWS_AS(train(setup), Error);  // rank 0 reads it; the others lose their peer
   std::filesystem::remove(setup.dir + "/last.safetensors");
   CHECK_THROWS_AS(train(setup), Error);
+}
+
+TEST_CASE("a resumed run keeps the bucket plan of its checkpoint, and a run says which it used") {
+  const testing::TempDir dir;
+  const auto plan = [&](const char* run) {
+    return testing::read_text((dir / run) + "/bucket_plan.json");
+  };
+  Setup setup{.epochs = 1, .dir = dir / "whole"};
+  train(setup);
+  setup.first_cap_mb = 0;
+  setup.dir = dir / "single";
+  train(setup);
+  CHECK(plan("single").find("fc.bias") != std::string::npos);
+  CHECK(plan("single") != plan("whole"));
+  setup.first_cap_mb = 1;
+  setup.resume = true;
+  const std::string before = plan("single");
+  for (const int64_t epochs : {1, 2}) {  // nothing left to train, and an epoch
+    std::filesystem::remove(dir / "single/bucket_plan.json");
+    setup.epochs = epochs;
+    train(setup);
+    CHECK(plan("single") == before);
+  }
+
+  const std::string file = dir / "single/last.safetensors";
+  const std::string bytes = testing::read_text(file);
+  Checkpoint checkpoint = parse_checkpoint(std::as_bytes(std::span(bytes)), file);
+  CHECK(checkpoint.bucket_plan == before);
+  checkpoint.bucket_plan.replace(before.find("fc.bias"), 7, "fc.blas");
+  write_checkpoint(file, checkpoint);
+  CHECK_THROWS_WITH_AS(train(setup), doctest::Contains("got \"fc.blas\""), IoError);
 }
 
 TEST_CASE("a position that training cannot come to is refused") {
