@@ -3,6 +3,7 @@
 #include "lockstep/autograd/record.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/timeline.h"
+#include "lockstep/distributed/reduce/missing_gradient.h"
 #include "lockstep/tensor/ops/copy.h"
 
 #include <algorithm>
@@ -183,29 +184,11 @@ void Reducer::settle_unused() {
     // Some rank had a gradient: all have the mean now. None had: grad() stays what it was.
     if (ranks > 0 && !reached_[i]) parameters_[i].parameter.set_grad_defined(true);
   }
-  if (lacking && !unused_allowed()) throw_lack();
+  if (lacking && !options_.find_unused_parameters && !options_.static_graph) {
+    throw_missing_gradient(used_.here(), parameters_, plan_, group_);
+  }
   if (options_.static_graph) used_.learn();
   used_.forget();
-}
-
-void Reducer::throw_lack() const {
-  const UsedParameters::Lack lack = used_.first_lack(group_);
-  std::string names;
-  bool frozen = false;
-  for (size_t k = 0; k < lack.parameters.size(); ++k) {
-    const size_t i = lack.parameters[k];
-    frozen = frozen || !parameters_[i].parameter.requires_grad();
-    if (k < 3) {
-      names += str(k > 0 ? ", " : "", parameters_[i].name, " (bucket ", bucket_of_[i], ")");
-    }
-  }
-  if (lack.parameters.size() > 3) names += str(" and ", lack.parameters.size() - 3, " more");
-  throw ArgumentError(
-      str("reducer: rank ", lack.rank, ": backward brought no gradient for ", names,
-          lack.other_ranks > 0 ? str("; so on ", lack.other_ranks, " other ranks") : "",
-          frozen ? "; a parameter that was frozen after wrapping wants rebuild()" : "",
-          "; every parameter must take part in the loss on every rank: set find_unused_parameters, "
-          "freeze it with set_requires_grad(false) before wrapping, or ignore it"));
 }
 
 void Reducer::wait_for_all() {

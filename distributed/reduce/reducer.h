@@ -107,8 +107,6 @@ class Reducer {
   void settle_unused();
   void wait_for_all();
   void abandon();
-  [[noreturn]] void throw_lack() const;
-  bool unused_allowed() const { return options_.find_unused_parameters || options_.static_graph; }
 
   std::vector<NamedParameter> parameters_;
   std::vector<ParamSpec> specs_;  // of the same

@@ -1,6 +1,5 @@
 #include "lockstep/distributed/reduce/used_parameters.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -30,26 +29,6 @@ void UsedParameters::forget() {
     // Who waits for the buckets of the same group is told; here the memory only has to be free.
   }
   std::memset(here_.mutable_raw(), 0, here_.nbytes());
-}
-
-UsedParameters::Lack UsedParameters::first_lack(ProcessGroup& group) const {
-  const int64_t count = here_.numel();
-  Tensor all = Tensor::empty({group.size(), count}, DType::kI32);
-  group.all_gather(all, here_)->wait();
-  Lack lack;
-  int ranks = 0;
-  for (int rank = group.size() - 1; rank >= 0; --rank) {
-    const int32_t* row = all.data<int32_t>() + rank * count;
-    if (std::find(row, row + count, 0) == row + count) continue;
-    ++ranks;
-    lack.rank = rank;
-    lack.parameters.clear();
-    for (int64_t i = 0; i < count; ++i) {
-      if (row[i] == 0) lack.parameters.push_back(static_cast<size_t>(i));
-    }
-  }
-  lack.other_ranks = ranks - 1;
-  return lack;
 }
 
 }  // namespace lockstep

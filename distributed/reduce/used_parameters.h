@@ -33,17 +33,10 @@ class UsedParameters {
   bool learned() const { return !learned_.empty(); }
   /// Whether this rank's parameters are those that it had then.
   bool as_learned() const { return learned_ == here_copy(); }
+  /// i32 [count], 1 where this rank has a gradient.
+  const Tensor& here() const { return here_; }
   /// Begins anew, after waiting for an exchange in flight, whatever becomes of it.
   void forget();
-
-  /// The first rank that lacks a parameter, the same on every rank, and what it has. Collective;
-  /// after wait() has shown every rank that somebody lacks something.
-  struct Lack {
-    int rank = 0;
-    std::vector<size_t> parameters;
-    int other_ranks = 0;  // that lack some as well
-  };
-  Lack first_lack(ProcessGroup& group) const;
 
  private:
   std::vector<int32_t> here_copy() const { return here_.to_vector<int32_t>(); }
