@@ -6,7 +6,8 @@
 namespace lockstep::testing {
 namespace {
 
-// Values small enough that every dtype, bf16, f16 and u8 included, holds them and their sums exactly.
+// Values small enough that every dtype, bf16, f16 and u8 included, holds them and their sums
+// exactly.
 int value_of(int rank, int64_t i) { return 1 + static_cast<int>((i * 7 + rank * 3) % 5); }
 
 template <class T>
