@@ -1,6 +1,7 @@
 #include "lockstep/train/checkpoint.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/train/hook_state.h"
 
 #include <nlohmann/json.hpp>
 
@@ -89,6 +90,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   for (const NamedTensor& state : checkpoint.optimizer.tensors) {
     tensors.push_back({kOptimizerPrefix + state.name, state.tensor});
   }
+  tensors.insert(tensors.end(), checkpoint.comm_hook.begin(), checkpoint.comm_hook.end());
   tensors.push_back({"rank/rng", checkpoint.rng});
   tensors.push_back({"rank/meter", checkpoint.meter});
   write_safetensors(path, tensors,
@@ -104,6 +106,8 @@ Checkpoint parse_checkpoint(std::span<const std::byte> bytes, const std::string&
     if (tensor.name.starts_with(kOptimizerPrefix)) {
       tensor.name.erase(0, std::char_traits<char>::length(kOptimizerPrefix));
       checkpoint.optimizer.tensors.push_back(std::move(tensor));
+    } else if (is_hook_state(tensor.name)) {
+      checkpoint.comm_hook.push_back(std::move(tensor));
     } else {
       checkpoint.model.push_back(std::move(tensor));
     }

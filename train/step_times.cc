@@ -20,15 +20,15 @@ StepTimes::StepTimes(size_t capacity) : steps_(std::max<size_t>(capacity, 1)) {}
 
 void StepTimes::add(const StepSummary& summary) {
   auto& step = steps_[count_++ % steps_.size()];
-  step[kForward] = static_cast<float>(summary.of(Activity::kForward));
-  step[kBackward] = static_cast<float>(summary.of(Activity::kBackward));
-  step[kExposed] = static_cast<float>(summary.comm_exposed);
-  step[kPeerWait] =
-      static_cast<float>(std::max(0.0, summary.of(Activity::kCommWait) - summary.comm_exposed));
-  step[kOptimizer] = static_cast<float>(summary.of(Activity::kOptimizer));
-  step[kDataWait] = static_cast<float>(summary.of(Activity::kDataWait));
-  step[kHidden] = static_cast<float>(summary.comm_hidden);
-  step[kWall] = static_cast<float>(summary.wall);
+  step[kForward] = summary.of(Activity::kForward);
+  step[kBackward] = summary.of(Activity::kBackward);
+  step[kExposed] = summary.comm_exposed;
+  step[kPeerWait] = std::max(0.0, summary.of(Activity::kCommWait) - summary.comm_exposed);
+  step[kOptimizer] = summary.of(Activity::kOptimizer);
+  step[kDataWait] = summary.of(Activity::kDataWait);
+  step[kHidden] = summary.comm_hidden;
+  step[kWall] = summary.wall;
+  step[kBytes] = static_cast<double>(summary.comm_bytes);
 }
 
 double StepTimes::mean(Kind kind, size_t steps) const {
@@ -41,7 +41,7 @@ double StepTimes::mean(Kind kind, size_t steps) const {
 
 double StepTimes::quantile(Kind kind, double q) const {
   if (size() == 0) return 0;
-  std::vector<float> values(size());
+  std::vector<double> values(size());
   for (size_t i = 0; i < values.size(); ++i) values[i] = steps_[i][kind];
   const auto rank = static_cast<size_t>(std::ceil(q * static_cast<double>(values.size())));
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(std::max<size_t>(rank, 1) - 1);
@@ -79,7 +79,9 @@ std::string StepTimes::table() const {
                   quantile(row.kind, 0.9));
     text += line;
   }
-  return text;
+  std::snprintf(line, sizeof line, "%-24s %10.3f %10.3f\n", "gradients sent, MB",
+                quantile(kBytes, 0.5) * 1e-6, quantile(kBytes, 0.9) * 1e-6);
+  return text + line;
 }
 
 }  // namespace lockstep

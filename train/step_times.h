@@ -13,7 +13,7 @@ namespace lockstep {
 
 class StepTimes {
  public:
-  /// What is kept of a step, in milliseconds.
+  /// What is kept of a step, in milliseconds but for the last.
   enum Kind {
     kForward,
     kBackward,
@@ -23,6 +23,7 @@ class StepTimes {
     kDataWait,
     kHidden,
     kWall,
+    kBytes,  // that this rank handed to the group for its gradients
     kKinds
   };
 
@@ -40,11 +41,11 @@ class StepTimes {
 
   /// "comm 41 ms, 37 hidden, 4 exposed (2 % of step)": means over the last `steps` steps.
   std::string comm_phrase(size_t steps) const;
-  /// Lines of "what, median, p90", ends with a newline.
+  /// Lines of "what, median, p90": times, then megabytes (10^6). Ends with a newline.
   std::string table() const;
 
  private:
-  std::vector<std::array<float, kKinds>> steps_;  // a ring
+  std::vector<std::array<double, kKinds>> steps_;  // a ring
   size_t count_ = 0;
 };
 

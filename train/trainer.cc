@@ -147,7 +147,8 @@ void Trainer::log_interval() {
                             {"optimizer_ms", times_.mean(StepTimes::kOptimizer, steps)},
                             {"data_wait_ms", times_.mean(StepTimes::kDataWait, steps)},
                             {"comm_hidden_ms", times_.mean(StepTimes::kHidden, steps)},
-                            {"comm_exposed_ms", times_.mean(StepTimes::kExposed, steps)}});
+                            {"comm_exposed_ms", times_.mean(StepTimes::kExposed, steps)},
+                            {"comm_bytes", times_.mean(StepTimes::kBytes, steps)}});
   }
   interval_begin_ns_ = Timeline::now_ns();
   interval_steps_ = interval_samples_ = 0;

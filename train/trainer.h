@@ -6,6 +6,7 @@
 #include "lockstep/base/timeline.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/distributed/data_parallel.h"
+#include "lockstep/distributed/reduce/comm_hook.h"
 #include "lockstep/optim/optimizer.h"
 #include "lockstep/optim/schedule.h"
 #include "lockstep/tensor/random.h"
@@ -46,8 +47,9 @@ struct TrainerParts {
   BatchFn test_batch;  // called with the model in evaluation and without recording
   Generator& rng;      // this rank's stream, if anything draws from one
   Timeline& timeline;
-  RunDir* run_dir = nullptr;     // rank 0's; null: nothing is written
-  std::FILE* console = nullptr;  // null: silent
+  CommHook* comm_hook = nullptr;  // of ddp, if its state belongs to the checkpoint
+  RunDir* run_dir = nullptr;      // rank 0's; null: nothing is written
+  std::FILE* console = nullptr;   // null: silent
 };
 
 struct TrainerOptions {

@@ -3,6 +3,7 @@
 #include "lockstep/distributed/reduce/plan_json.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file.h"
+#include "lockstep/train/hook_state.h"
 #include "lockstep/train/rank_zero.h"
 #include "lockstep/train/trainer.h"
 
@@ -44,6 +45,9 @@ void Trainer::save(bool best) {
   // On every rank alike, from all ranks' sums, before a run that has diverged replaces a checkpoint
   // of before.
   for (const double sum : checkpoint.meter.to_vector<double>()) require_finite(sum);
+  if (parts_.comm_hook != nullptr) {
+    checkpoint.comm_hook = gather_hook_state(parts_.comm_hook->state(), group);
+  }
   if (parts_.run_dir == nullptr) return;
   checkpoint.model = parts_.model.state_dict();
   checkpoint.optimizer = parts_.optimizer.state();
@@ -96,6 +100,9 @@ void Trainer::resume(const std::string& path) {
   parts_.ddp.adopt_plan(plan_from_json(checkpoint.bucket_plan, parts_.ddp.param_specs(), path));
   parts_.model.load_state_dict(checkpoint.model);
   parts_.optimizer.load_state(checkpoint.optimizer);
+  if (parts_.comm_hook != nullptr) {
+    parts_.comm_hook->load_state(hook_state_of(group.rank(), checkpoint.comm_hook));
+  }
   const int64_t* rng = checkpoint.rng.data<int64_t>() + 2 * group.rank();
   parts_.rng.set_state({bits<uint64_t>(rng[0]), bits<uint64_t>(rng[1])});
   const double* sums = checkpoint.meter.data<double>() + 3 * group.rank();

@@ -20,6 +20,7 @@ Checkpoint example() {
              {"bn1.num_batches_tracked", Tensor::from<int64_t>({9}, Shape{1})}};
   c.optimizer.tensors = {{"momentum.conv1.weight", Tensor::from<float>({0.25f, 3.f}, Shape{2})}};
   c.optimizer.scalars = {{"group0.lr", 1.0 / 3.0}};
+  c.comm_hook = {{"rank1/comm_hook/residual.conv1.weight", Tensor::from<float>({7, -8}, Shape{2})}};
   c.rng = Tensor::from<int64_t>({1, 2, -3, 4}, Shape{2, 2});
   c.meter = Tensor::from<double>({1, 2, 3, 4, 5, 6}, Shape{2, 3});
   return c;
@@ -53,6 +54,9 @@ TEST_CASE("what is written is read back, bit for bit") {
   REQUIRE(back.optimizer.tensors.size() == 1);
   CHECK(back.optimizer.tensors[0].name == "momentum.conv1.weight");
   CHECK(back.optimizer.tensors[0].tensor.to_vector<float>() == std::vector<float>{0.25f, 3.f});
+  REQUIRE(back.comm_hook.size() == 1);
+  CHECK(back.comm_hook[0].name == wanted.comm_hook[0].name);
+  CHECK(back.comm_hook[0].tensor.to_vector<float>() == std::vector<float>{7, -8});
   CHECK(back.rng.to_vector<int64_t>() == wanted.rng.to_vector<int64_t>());
   CHECK(back.meter.to_vector<double>() == wanted.meter.to_vector<double>());
   write_checkpoint(dir / "again.safetensors", back);

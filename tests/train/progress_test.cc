@@ -35,7 +35,12 @@ TEST_CASE("how communication is put") {
   times.add(summary(10, 37, 4, 200));
   CHECK(times.comm_phrase(1) == "comm 41 ms, 37 hidden, 4.0 exposed (2 % of step)");
   CHECK(StepTimes().comm_phrase(1) == "comm 0.00 ms, 0.00 hidden, 0.00 exposed (0 % of step)");
+  StepSummary sent = summary(10, 37, 4, 200);
+  sent.comm_bytes = 20'757'048;
+  for (int i = 0; i < 3; ++i) times.add(sent);
+  CHECK(times.mean(StepTimes::kBytes, 3) == 20'757'048);
   const std::string table = times.table();
+  CHECK(table.find("gradients sent, MB           20.757     20.757\n") != std::string::npos);
   for (const char* row : {"forward", "backward", "exposed communication", "optimizer", "data wait",
                           "hidden communication", "median", "p90"}) {
     CHECK(table.find(row) != std::string::npos);

@@ -7,6 +7,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/datasets.h"
 #include "lockstep/distributed/comm/thread_group.h"
+#include "lockstep/distributed/reduce/comm_hook_runner.h"
+#include "lockstep/distributed/reduce/hooks/registry.h"
 #include "lockstep/nn/nn.h"
 #include "lockstep/optim/sgd.h"
 #include "lockstep/tensor/ops/copy.h"
@@ -55,6 +57,7 @@ struct Setup {
   int64_t crash_at_batch = -1;  // rank 0 throws in its n-th batch
   bool resume = false;
   double first_cap_mb = 1;
+  std::string comm_hook = {};
   bool plain = false;  // no noise and no batch statistics: every split of a batch is the same
 };
 
@@ -110,7 +113,11 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
   }
   Net net(!setup.plain);
   Timeline timeline;
-  DataParallel ddp(net, group, {.first_bucket_cap_mb = setup.first_cap_mb, .timeline = &timeline});
+  const auto hook = setup.comm_hook.empty() ? nullptr : parse_comm_hook(setup.comm_hook);
+  DataParallel ddp(net, group,
+                   {.first_bucket_cap_mb = setup.first_cap_mb,
+                    .reduction = hook ? run_comm_hook(hook, group) : nullptr,
+                    .timeline = &timeline});
   Sgd optimizer(net.named_parameters(), {.lr = setup.lr, .momentum = 0.9});
   Generator rng(100 + static_cast<uint64_t>(group.rank()));
   int64_t batches = 0;
@@ -136,12 +143,13 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
        .test_batch = [&](const Batch& batch) { return result_of(batch.inputs, batch.targets); },
        .rng = rng,
        .timeline = timeline,
+       .comm_hook = hook.get(),
        .run_dir = run_dir.get()},
       {.epochs = setup.epochs,
        .grad_accum_steps = setup.accumulate,
        .log_interval = setup.log_interval,
        .checkpoint_every = setup.checkpoint_every,
-       .traits = {{"--batch-size", str(setup.batch_size)}}});
+       .traits = {{"--batch-size", str(setup.batch_size)}, {"--comm-hook", setup.comm_hook}}});
   if (setup.resume) trainer.resume(setup.dir + "/last.safetensors");
   Outcome outcome;
   outcome.resumed_step = trainer.position().step;
@@ -203,6 +211,44 @@ TEST_CASE("a run that crashes and resumes ends with the same bytes as one that d
       }
     }
   }
+}
+
+TEST_CASE("a communication hook's state is in the checkpoint, and another hook is refused") {
+  const testing::TempDir dir;
+  Setup setup{.ranks = 3, .dir = dir / "whole", .comm_hook = "topk:ratio=0.05"};
+  train(setup);
+  setup.dir = dir / "crash";
+  setup.crash_at_batch = 20;
+  CHECK_THROWS_AS(train(setup), Error);
+  setup.crash_at_batch = -1;
+  setup.resume = true;
+  setup.comm_hook = "topk:ratio=0.1";
+  CHECK_THROWS_AS(train(setup), ArgumentError);
+  setup.comm_hook = "topk:ratio=0.05";
+  CHECK(train(setup).resumed_step == 20);
+  for (const char* file : {"/last.safetensors", "/best.safetensors"}) {
+    CHECK(testing::read_text(setup.dir + file) == testing::read_text((dir / "whole") + file));
+  }
+  const std::string bytes = testing::read_text(setup.dir + "/last.safetensors");
+  const Checkpoint last = parse_checkpoint(std::as_bytes(std::span(bytes)), "last");
+  CHECK(last.comm_hook.size() == 3 * 6);  // each rank's, of each parameter
+}
+
+TEST_CASE("metrics say how many bytes a step sent") {
+  const testing::TempDir dir;
+  const auto bytes_of = [&](const std::string& hook) {
+    const Setup setup{.epochs = 1, .dir = dir / ("run" + hook), .comm_hook = hook};
+    train(setup);
+    std::ifstream in(setup.dir + "/metrics.jsonl");
+    std::string line;
+    std::getline(in, line);
+    return nlohmann::json::parse(line)["comm_bytes"].get<double>();
+  };
+  // norm 1 + 1, conv 16 * 25 + 16, fc 160 + 10 elements.
+  CHECK(bytes_of("") == 4 * 588);
+  CHECK(bytes_of("topk:ratio=0.05") == 8 * (1 + 1 + 20 + 1 + 8 + 1));
+  // With the padding to 64 elements.
+  CHECK(bytes_of("bf16") == 2 * (64 + 64 + 448 + 64 + 192 + 64));
 }
 
 TEST_CASE("the metrics of a resumed run hold each interval and each epoch once") {
