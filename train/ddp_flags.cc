@@ -1,6 +1,7 @@
 #include "lockstep/train/ddp_flags.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/reduce/hooks/registry.h"
 #include "lockstep/distributed/reduce/plan_json.h"
 #include "lockstep/io/file.h"
 #include "lockstep/train/command_line.h"
@@ -23,6 +24,16 @@ std::string read_text(const std::string& file) {
 double first_cap(const DdpFlags& flags) {
   // Without the minimum, --bucket-cap-mb 0 alone would not give each gradient a bucket.
   return flags.first_bucket_cap_mb.value_or(std::min(1.0, flags.bucket_cap_mb));
+}
+
+/// Empty, or what is wrong with it.
+std::string check_comm_hook(const std::string& text) {
+  try {
+    parse_comm_hook(text);
+    return "";
+  } catch (const ArgumentError& error) {
+    return error.what();
+  }
 }
 
 }  // namespace
@@ -61,13 +72,25 @@ void add_ddp_flags(CLI::App& app, DdpFlags& flags) {
   app.add_flag("--broadcast-buffers,!--no-broadcast-buffers", flags.broadcast_buffers,
                "Running statistics are rank 0's on all ranks after each step (the default), or "
                "only at each evaluation");
+  app.add_option("--comm-hook", flags.comm_hook,
+                 "How a bucket is summed, as NAME[:key=value,...]: allreduce, bf16, "
+                 "fp16:overflow=error|inf, topk:ratio=0.01, noop (to measure; it trains wrongly); "
+                 "not given: an all-reduce")
+      ->check(check_comm_hook);
 }
 
 const char* wrong_ddp_flags(const DdpFlags& flags) {
   if (flags.mode == "naive" && !flags.bucket_plan.empty()) {
     return "--ddp-mode naive reduces each gradient alone; it takes no --bucket-plan";
   }
+  if (flags.mode == "local" && !flags.comm_hook.empty()) {
+    return "--ddp-mode local does not communicate; it takes no --comm-hook";
+  }
   return nullptr;
+}
+
+std::shared_ptr<CommHook> comm_hook(const DdpFlags& flags) {
+  return flags.comm_hook.empty() ? nullptr : parse_comm_hook(flags.comm_hook);
 }
 
 DdpOptions ddp_options(const DdpFlags& flags, Timeline* timeline) {
@@ -92,7 +115,8 @@ std::vector<RunTrait> ddp_traits(const DdpFlags& flags) {
       {"--first-bucket-cap-mb", str(first_cap(flags))},
       {"--last-bucket-cap-mb", flags.last_bucket_cap_mb ? str(*flags.last_bucket_cap_mb) : "none"},
       {"--bucket-caps-mb", list.empty() ? "none" : list},
-      {"--bucket-plan", flags.bucket_plan.empty() ? "none" : "a file"}};
+      {"--bucket-plan", flags.bucket_plan.empty() ? "none" : "a file"},
+      {"--comm-hook", flags.comm_hook.empty() ? "none" : flags.comm_hook}};
 }
 
 BucketPlan read_bucket_plan(const std::string& file, std::span<const ParamSpec> params) {

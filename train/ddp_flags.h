@@ -2,8 +2,10 @@
 #pragma once
 
 #include "lockstep/distributed/data_parallel.h"
+#include "lockstep/distributed/reduce/comm_hook.h"
 #include "lockstep/train/checkpoint.h"
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +27,7 @@ struct DdpFlags {
   bool find_unused_parameters = false;
   bool static_graph = false;
   bool broadcast_buffers = true;
+  std::string comm_hook;  // as parse_comm_hook() takes it; empty: none
 };
 
 void add_ddp_flags(CLI::App& app, DdpFlags& flags);
@@ -32,11 +35,14 @@ void add_ddp_flags(CLI::App& app, DdpFlags& flags);
 /// What is wrong with the flags together, for a usage error; null: nothing.
 const char* wrong_ddp_flags(const DdpFlags& flags);
 
+/// All but the communication hook, which wants a group.
 DdpOptions ddp_options(const DdpFlags& flags, Timeline* timeline);
+/// Null: none.
+std::shared_ptr<CommHook> comm_hook(const DdpFlags& flags);
 
-/// What decides the order in which gradients are added up. A checkpoint's own plan holds when a run
-/// goes on, so that it goes on bit for bit; flags that ask for another one are refused rather than
-/// passed over in silence.
+/// What decides how gradients are added up, and in which order. A checkpoint's own plan holds when
+/// a run goes on, so that it goes on bit for bit; flags that ask for another one are refused rather
+/// than passed over in silence.
 std::vector<RunTrait> ddp_traits(const DdpFlags& flags);
 
 /// The plan in `file`. Throws IoError.

@@ -29,7 +29,7 @@ int main(int argc, char** argv) try {
 
   Sgd optimizer(model.named_parameters(), {.lr = 1});
   Generator data(100 + static_cast<uint64_t>(group->rank()));  // each rank its own
-  for (int step = 1; step <= 200; ++step) {
+  for (int step = 1; step <= 40; ++step) {
     Tensor x = Tensor::empty({32, 64}, DType::kF32);
     ops::normal(x, 0, 1, data);
     const Variable miss = model(Variable(x)) - Variable(truth(Variable(x)).data());
@@ -37,8 +37,8 @@ int main(int argc, char** argv) try {
     optimizer.zero_grad();
     loss.backward();
     optimizer.step();
-    if (group->rank() == 0 && step % 50 == 0) {
-      std::printf("step %d  loss %.6f\n", step, loss.data().item());
+    if (group->rank() == 0 && step % 10 == 0) {
+      std::printf("step %d  loss %.1e\n", step, loss.data().item());
     }
   }
 } catch (const std::exception& error) {

@@ -5,6 +5,7 @@
 #include "lockstep/data/augment.h"
 #include "lockstep/data/datasets.h"
 #include "lockstep/distributed/data_parallel.h"
+#include "lockstep/distributed/reduce/comm_hook_runner.h"
 #include "lockstep/models/resnet.h"
 #include "lockstep/optim/sgd.h"
 #include "lockstep/train/rank_zero.h"
@@ -180,7 +181,10 @@ void run(const Options& o, ProcessGroup& group) {
   const int64_t steps_per_epoch = steps_in_epoch(train_data.batches(), o.grad_accum_steps);
   Timeline timeline(
       {.sample_every = o.trace ? std::max<int64_t>(1, o.epochs * steps_per_epoch / 32) : 0});
-  DataParallel ddp(*model, group, ddp_options(o.ddp, &timeline));
+  DdpOptions reducing = ddp_options(o.ddp, &timeline);
+  const std::shared_ptr<CommHook> hook = comm_hook(o.ddp);
+  if (hook != nullptr) reducing.reduction = run_comm_hook(hook, group);
+  DataParallel ddp(*model, group, std::move(reducing));
   if (!o.ddp.bucket_plan.empty()) adopt_bucket_plan(o.ddp.bucket_plan, ddp);
   Sgd optimizer(
       model->named_parameters(),
@@ -204,6 +208,7 @@ void run(const Options& o, ProcessGroup& group) {
                    .test_batch = batch_fn(0),
                    .rng = rng,
                    .timeline = timeline,
+                   .comm_hook = hook.get(),
                    .run_dir = run_dir.get(),
                    .console = console},
                   {.epochs = o.epochs,
@@ -222,7 +227,8 @@ void run(const Options& o, ProcessGroup& group) {
                    threads, threads == 1 ? " thread" : " threads", "; global batch ",
                    o.batch_size * world * o.grad_accum_steps, " = ", world, " x ", o.batch_size,
                    o.grad_accum_steps > 1 ? str(" x ", o.grad_accum_steps, " accumulated") : "",
-                   "; gradients ", o.ddp.mode));
+                   "; gradients ", o.ddp.mode,
+                   hook == nullptr ? "" : ", by the hook " + o.ddp.comm_hook));
 
   const std::string from = checkpoint_to_resume(o, group);
   if (!from.empty()) {

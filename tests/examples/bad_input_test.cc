@@ -71,6 +71,7 @@ TEST_CASE("flags and sizes") {
   refused({"--model", "resnet9"}, "resnet9");
   refused({"--dataset", "imagenet"}, "imagenet");
   refused({"--ddp-mode", "fast"}, "fast");
+  refused({"--comm-hook", "topk:k=3"}, "comm hook topk: there is no option 'k'; it has ratio");
   refused({"--lr-scheduler", "poly"}, "poly");
   for (const char* flag : {"--batch-size", "--eval-batch-size", "--epochs", "--grad-accum-steps",
                            "--log-interval", "--nproc", "--lr-step-size"}) {

@@ -51,7 +51,8 @@ TEST_CASE("writing_a_comm_hook.md quotes compiled code") {
   std::vector<std::string> sources;
   for (const char* path :
        {"distributed/reduce/comm_hook.h", "distributed/reduce/grad_bucket.h",
-        "examples/own_comm_hook/byte_hook.h", "tests/examples/own_comm_hook_test.cc"}) {
+        "examples/own_comm_hook/byte_hook.h", "examples/own_comm_hook/own_comm_hook.cc",
+        "tests/examples/own_comm_hook_test.cc"}) {
     sources.push_back(without_indentation(text_of(path)));
   }
   const auto blocks = code_of(text_of("docs/writing_a_comm_hook.md"));

@@ -78,6 +78,17 @@ TEST_CASE("what the flags say is what DataParallel is told") {
   CHECK(!caps.broadcast_buffers);
 }
 
+TEST_CASE("a communication hook") {
+  CHECK(comm_hook(parsed({})) == nullptr);
+  CHECK(comm_hook(parsed({"--comm-hook", "topk:ratio=0.5"})) != nullptr);
+  for (const char* wrong : {"", "gzip", "topk:k=3", "topk:ratio=2"}) {
+    CAPTURE(wrong);
+    CHECK(Program().parse({"--comm-hook", wrong}) == 2);
+  }
+  CHECK(wrong_ddp_flags(parsed({"--ddp-mode", "local", "--comm-hook", "bf16"})) != nullptr);
+  CHECK(wrong_ddp_flags(parsed({"--ddp-mode", "naive", "--comm-hook", "bf16"})) == nullptr);
+}
+
 TEST_CASE("a list of caps") {
   Program program;
   REQUIRE(!program.parse({"--bucket-caps-mb", "1,2.5,25", "--epochs", "3"}));
@@ -121,6 +132,8 @@ TEST_CASE("a run may not go on with flags that give another order of adding up")
   CHECK(differ({}, {"--bucket-caps-mb", "1,25"}));
   CHECK(differ({"--bucket-caps-mb", "1"}, {"--bucket-caps-mb", "1,1"}));
   CHECK(differ({}, {"--bucket-plan", "f"}));
+  CHECK(differ({}, {"--comm-hook", "topk"}));
+  CHECK(differ({"--comm-hook", "topk"}, {"--comm-hook", "topk:ratio=0.1"}));
   CHECK(differ({}, {"--ddp-mode", "naive"}));
   CHECK(differ({}, {"--ddp-mode", "local"}));
   CHECK(!differ({}, {"--ddp-mode", "bucketed"}));
