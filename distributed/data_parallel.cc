@@ -8,21 +8,6 @@
 #include <utility>
 
 namespace lockstep {
-namespace {
-
-/// Each gradient in a bucket of its own, in the same order.
-BucketPlan one_by_one(const BucketPlan& plan, const std::vector<ParamSpec>& specs) {
-  BucketPlan alone;
-  for (const Bucket& bucket : plan.buckets) {
-    for (int i : bucket.params) {
-      alone.buckets.push_back({bucket.dtype, {i}, specs[static_cast<size_t>(i)].bytes()});
-    }
-  }
-  return alone;
-}
-
-}  // namespace
-
 DataParallel::DataParallel(Module& module, ProcessGroup& group, DdpOptions options)
     : module_(module), group_(group), options_(std::move(options)) {
   build();
@@ -90,14 +75,26 @@ void DataParallel::guard_frozen(const std::vector<NamedParameter>& frozen) {
 
 BucketPlan DataParallel::make_plan(const std::vector<int>& arrival_order) {
   return plan_of_rank_zero(group_, specs_, [&] {
-    const BucketCaps caps{.first_mb = options_.first_bucket_cap_mb,
-                          .rest_mb = options_.bucket_cap_mb,
+    const double rest = options_.bucket_cap_mb;
+    const BucketCaps caps{.first_mb = options_.first_bucket_cap_mb.value_or(std::min(1.0, rest)),
+                          .rest_mb = rest,
                           .last_mb = options_.last_bucket_cap_mb,
                           .list_mb = options_.bucket_caps_mb};
-    const BucketPlan plan = plan_in_order(options_.planner ? options_.planner : plan_buckets,
-                                          specs_, arrival_order, caps);
-    return options_.mode == DdpMode::kNaive ? one_by_one(plan, specs_) : plan;
+    return in_mode(plan_in_order(options_.planner ? options_.planner : plan_buckets, specs_,
+                                 arrival_order, caps));
   });
+}
+
+/// In naive mode each gradient is a bucket of its own.
+BucketPlan DataParallel::in_mode(BucketPlan plan) const {
+  if (options_.mode != DdpMode::kNaive) return plan;
+  BucketPlan alone;
+  for (const Bucket& bucket : plan.buckets) {
+    for (int i : bucket.params) {
+      alone.buckets.push_back({bucket.dtype, {i}, specs_[static_cast<size_t>(i)].bytes()});
+    }
+  }
+  return alone;
 }
 
 /// Values lie like gradients, so that an optimizer's pass runs over both at once.
@@ -120,6 +117,7 @@ void DataParallel::end_of_step() {
 
 void DataParallel::adopt_plan(BucketPlan plan) {
   check_plan(plan, specs_);
+  plan = in_mode(std::move(plan));
   settled_ = true;
   move_values(plan);
   reducer_->adopt(std::move(plan));

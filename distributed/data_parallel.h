@@ -28,10 +28,10 @@ namespace lockstep {
 struct DdpOptions {
   DdpMode mode = DdpMode::kOverlapped;
   double bucket_cap_mb = 25;  // MiB of gradients at which a bucket closes; 0: each gradient alone
-  double first_bucket_cap_mb = 1;                           // the same for the first bucket
-  std::optional<double> last_bucket_cap_mb = std::nullopt;  // BucketCaps::last_mb
-  std::vector<double> bucket_caps_mb = {};                  // BucketCaps::list_mb
-  Planner planner = nullptr;                                // null: plan_buckets
+  std::optional<double> first_bucket_cap_mb = std::nullopt;  // unset: 1, or less with the rest
+  std::optional<double> last_bucket_cap_mb = std::nullopt;   // BucketCaps::last_mb
+  std::vector<double> bucket_caps_mb = {};                   // BucketCaps::list_mb
+  Planner planner = nullptr;                                 // null: plan_buckets
   /// After the first synchronised backward, buckets are planned anew for the order in which rank 0
   /// completed its gradients.
   bool replan = true;
@@ -94,6 +94,7 @@ class DataParallel {
  private:
   void build();
   void guard_frozen(const std::vector<NamedParameter>& frozen);
+  BucketPlan in_mode(BucketPlan plan) const;
   BucketPlan make_plan(const std::vector<int>& arrival_order);
   void move_values(const BucketPlan& plan);
   void end_of_step();

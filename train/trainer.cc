@@ -2,6 +2,7 @@
 
 #include "lockstep/autograd/ops/elementwise.h"
 #include "lockstep/base/error.h"
+#include "lockstep/optim/clip.h"
 
 #include <algorithm>
 #include <cmath>
@@ -96,6 +97,9 @@ bool Trainer::train_step() {
   }
   {
     const ScopedSpan span(timeline, Activity::kOptimizer);
+    if (std::isfinite(options_.clip_grad_norm)) {
+      clip_grad_norm(parts_.model.named_parameters(), options_.clip_grad_norm);
+    }
     parts_.optimizer.set_lr_factor(parts_.schedule(position_.step));
     parts_.optimizer.step();
   }

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +56,7 @@ struct TrainerParts {
 struct TrainerOptions {
   int64_t epochs = 1;
   int64_t grad_accum_steps = 1;
+  double clip_grad_norm = std::numeric_limits<double>::infinity();  // optim/clip.h
   int64_t log_interval = 10;     // optimizer steps between two progress lines
   int64_t checkpoint_every = 0;  // optimizer steps; 0: after each epoch only
   std::vector<RunTrait> traits;  // what a checkpoint must have in common with this run

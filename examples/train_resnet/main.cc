@@ -43,7 +43,7 @@ int run_main(int argc, char** argv) {
       return code;
     }
   }
-  const auto group = make_process_group();
+  const auto group = wrapped(make_process_group(), options.group);
   check(options.nproc == 1 || options.nproc == group->size(), "--nproc ", options.nproc,
         ": another launcher has started ", group->size(), " already; leave --nproc out");
   train_resnet::run(options, *group);

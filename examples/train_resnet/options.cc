@@ -66,6 +66,12 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
       ->check(count);
   app.add_option("--label-smoothing", o.label_smoothing, "Label smoothing")
       ->check(within(0, 1, "a value from 0 to 1"));
+  app.add_option("--layer-drop", o.layer_drop,
+                 "Probability of skipping a residual block in a step, the same blocks on all ranks")
+      ->check(within(0, 0.99, "a probability from 0 to 0.99"));
+  app.add_option("--clip-grad-norm", o.clip_grad_norm,
+                 "Most the norm of all gradients together may be; not given: any")
+      ->check(amount);
   app.add_option("--seed", o.seed, "Seed of the weights, the order of the data, the augmentation")
       ->check(count);
 
@@ -74,6 +80,9 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   app.add_option("--threads", o.threads, "Compute threads per process; 0: share out the processors")
       ->check(CLI::Range(0, 1024));
   add_ddp_flags(app, o.ddp);
+  add_group_flags(app, o.group);
+  app.add_flag("--sync-bn", o.sync_bn,
+               "Batch normalisation by the statistics of all processes' samples");
 
   app.add_option("--output-dir", o.output_dir,
                  "Where checkpoints, metrics and traces go; none: nowhere")

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lockstep/train/ddp_flags.h"
+#include "lockstep/train/group_flags.h"
 
 #include <cstdint>
 #include <optional>
@@ -30,6 +31,10 @@ struct Options {
   bool augment = false;
   int64_t grad_accum_steps = 1;
   DdpFlags ddp;
+  GroupFlags group;
+  bool sync_bn = false;
+  double layer_drop = 0;
+  std::optional<double> clip_grad_norm;
   int nproc = 1;
   int threads = 0;  // 0: this machine's processors shared out
   int workers = 1;

@@ -6,6 +6,8 @@
 #include "lockstep/data/datasets.h"
 #include "lockstep/distributed/data_parallel.h"
 #include "lockstep/distributed/reduce/comm_hook_runner.h"
+#include "lockstep/distributed/reduce/layer_plan.h"
+#include "lockstep/distributed/sync_batch_norm.h"
 #include "lockstep/models/resnet.h"
 #include "lockstep/optim/sgd.h"
 #include "lockstep/train/rank_zero.h"
@@ -18,8 +20,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace lockstep::train_resnet {
@@ -96,18 +100,39 @@ std::vector<RunTrait> traits(const Options& o, int world) {
                                {"--nesterov", o.nesterov ? "on" : "off"},
                                {"--seed", str(o.seed)},
                                {"--augment", o.augment ? "on" : "off"}};
+  all.push_back({"--sync-bn", o.sync_bn ? "on" : "off"});
+  all.push_back({"--layer-drop", str(o.layer_drop)});
   for (RunTrait& trait : ddp_traits(o.ddp)) all.push_back(std::move(trait));
+  for (RunTrait& trait : group_traits(o.group)) all.push_back(std::move(trait));
   return all;
 }
 
 std::unique_ptr<ResNet> make_model(const Options& o, const Dataset& data) {
   Generator init(o.seed);
   const ImageFormat format = data.format();
-  ResNetOptions options{.classes = data.classes(), .in_channels = format.channels};
+  ResNetOptions options{.classes = data.classes(),
+                        .in_channels = format.channels,
+                        .layer_drop = o.layer_drop,
+                        .layer_drop_seed = o.seed};
   if (std::max(format.height, format.width) <= kLargestCifarImage) {
     options.stem = ResNetStem::kCifar;
   }
   return make_resnet(o.model, options, init);
+}
+
+/// "layer1.0.conv2.weight" -> "layer1.0"; the stem and the classifier are one layer each.
+std::string block_of(std::string_view parameter) {
+  if (!parameter.starts_with("layer")) return std::string(parameter.substr(0, 2));
+  return std::string(parameter.substr(0, parameter.find('.', parameter.find('.') + 1)));
+}
+
+/// Blocks that all ranks skip leave whole buckets out.
+DdpOptions with_layer_drop(const Options& o, DdpOptions ddp) {
+  if (o.layer_drop == 0) return ddp;
+  ddp.find_unused_parameters = ddp.skip_unused_buckets = true;
+  ddp.planner = plan_by_layer(block_of);
+  ddp.replan = false;  // in the first step, too, blocks may be missing
+  return ddp;
 }
 
 std::string newest_checkpoint(const Options& o) {
@@ -144,6 +169,7 @@ RunDirOptions run_dir_options(const Options& o) {
 }  // namespace
 
 void preflight(const Options& o, int world) {
+  check_group_flags(o.group, world);
   const Data data = open_data(o);
   sampler(o, *data.train, true, 0, world);
   sampler(o, *data.test, false, 0, world);
@@ -181,10 +207,11 @@ void run(const Options& o, ProcessGroup& group) {
   const int64_t steps_per_epoch = steps_in_epoch(train_data.batches(), o.grad_accum_steps);
   Timeline timeline(
       {.sample_every = o.trace ? std::max<int64_t>(1, o.epochs * steps_per_epoch / 32) : 0});
-  DdpOptions reducing = ddp_options(o.ddp, &timeline);
+  DdpOptions reducing = with_layer_drop(o, ddp_options(o.ddp, &timeline));
   const std::shared_ptr<CommHook> hook = comm_hook(o.ddp);
   if (hook != nullptr) reducing.reduction = run_comm_hook(hook, group);
   DataParallel ddp(*model, group, std::move(reducing));
+  if (o.sync_bn) use_sync_batch_norm(*model, group);
   if (!o.ddp.bucket_plan.empty()) adopt_bucket_plan(o.ddp.bucket_plan, ddp);
   Sgd optimizer(
       model->named_parameters(),
@@ -197,25 +224,26 @@ void run(const Options& o, ProcessGroup& group) {
                          count_correct(logits.data(), batch.targets), batch.size()};
     };
   };
-  Trainer trainer({.model = *model,
-                   .ddp = ddp,
-                   .group = group,
-                   .optimizer = optimizer,
-                   .schedule = schedule(o, steps_per_epoch),
-                   .train_data = train_data,
-                   .test_data = test_data,
-                   .train_batch = batch_fn(o.label_smoothing),
-                   .test_batch = batch_fn(0),
-                   .rng = rng,
-                   .timeline = timeline,
-                   .comm_hook = hook.get(),
-                   .run_dir = run_dir.get(),
-                   .console = console},
-                  {.epochs = o.epochs,
-                   .grad_accum_steps = o.grad_accum_steps,
-                   .log_interval = o.log_interval,
-                   .checkpoint_every = o.checkpoint_every,
-                   .traits = traits(o, world)});
+  Trainer trainer(
+      {.model = *model,
+       .ddp = ddp,
+       .group = group,
+       .optimizer = optimizer,
+       .schedule = schedule(o, steps_per_epoch),
+       .train_data = train_data,
+       .test_data = test_data,
+       .train_batch = batch_fn(o.label_smoothing),
+       .test_batch = batch_fn(0),
+       .rng = rng,
+       .timeline = timeline,
+       .run_dir = run_dir.get(),
+       .console = console},
+      {.epochs = o.epochs,
+       .grad_accum_steps = o.grad_accum_steps,
+       .clip_grad_norm = o.clip_grad_norm.value_or(std::numeric_limits<double>::infinity()),
+       .log_interval = o.log_interval,
+       .checkpoint_every = o.checkpoint_every,
+       .traits = traits(o, world)});
 
   int64_t parameters = 0;
   for (const NamedParameter& p : model->named_parameters())

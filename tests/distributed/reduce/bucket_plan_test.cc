@@ -1,5 +1,7 @@
 #include "lockstep/distributed/reduce/bucket_plan.h"
 
+#include "lockstep/distributed/reduce/layer_plan.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -263,6 +265,20 @@ TEST_CASE("caps that make no sense are refused") {
                   ArgumentError);
   CHECK_THROWS_AS(plan_buckets(params, {.last_mb = -1}), ArgumentError);
   CHECK_THROWS_AS(plan_buckets(params, {.list_mb = {1, -1}}), ArgumentError);
+}
+
+TEST_CASE("a plan by layers cuts buckets where layers and dtypes end, whatever the caps") {
+  const std::vector<ParamSpec> params = {
+      {"stem.weight", {4}, DType::kF32}, {"layer1.0.a", {1 << 20}, DType::kF32},
+      {"layer1.0.b", {2}, DType::kF32},  {"layer1.1.a", {2}, DType::kF32},
+      {"layer1.1.b", {2}, DType::kF64},  {"head.weight", {3}, DType::kF64}};
+  const Planner planner = plan_by_layer(
+      [](std::string_view name) { return std::string(name.substr(0, name.rfind('.'))); });
+  const BucketPlan plan = planner(params, {0, 0});
+  check_plan(plan, params);
+  std::vector<std::vector<int>> buckets;
+  for (const Bucket& bucket : plan.buckets) buckets.push_back(bucket.params);
+  CHECK(buckets == std::vector<std::vector<int>>{{5}, {4}, {3}, {2, 1}, {0}});
 }
 
 }  // namespace

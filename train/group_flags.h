@@ -1,0 +1,34 @@
+// The command-line flags that choose what lies between the trainer and the network.
+#pragma once
+
+#include "lockstep/distributed/comm/process_group.h"
+#include "lockstep/train/checkpoint.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace lockstep {
+
+struct GroupFlags {
+  bool canonical = false;
+  std::string emulated_link;  // empty: the link as it is
+  int round_robin = 1;
+};
+
+void add_group_flags(CLI::App& app, GroupFlags& flags);
+
+/// Throws ArgumentError for what no group of `world` ranks can be.
+void check_group_flags(const GroupFlags& flags, int world);
+
+/// `group` with what the flags ask for. Collective.
+std::unique_ptr<ProcessGroup> wrapped(std::unique_ptr<ProcessGroup> group, const GroupFlags& flags);
+
+/// What decides the order in which the ranks' gradients are added.
+std::vector<RunTrait> group_traits(const GroupFlags& flags);
+
+}  // namespace lockstep
