@@ -1,0 +1,144 @@
+// What the data-parallel engine itself costs, on one process: `overlapped` beside `local`, and the
+// timeline on beside off. The sides take turns step by step in random order. Each pair of steps
+// gives one ratio; printed are their median and the upper 95 % bound of the median, which follows
+// from the order of the ratios alone, whatever their distribution.
+//
+// Where a model's memory lies can make it faster or slower for as long as it lives, so all sides
+// are made anew several times.
+
+#include "lockstep/autograd/ops/loss.h"
+#include "lockstep/base/timeline.h"
+#include "lockstep/distributed/comm/single_group.h"
+#include "lockstep/distributed/data_parallel.h"
+#include "lockstep/models/resnet.h"
+#include "lockstep/optim/sgd.h"
+#include "lockstep/tensor/ops/random.h"
+
+#include <omp.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace lockstep;
+
+struct Setting {
+  const char* name;
+  DdpMode mode;
+  bool timeline;
+};
+constexpr std::array<Setting, 3> kSettings = {
+    {{"local", DdpMode::kLocal, false},
+     {"overlapped", DdpMode::kOverlapped, false},
+     {"overlapped, timeline", DdpMode::kOverlapped, true}}};
+
+struct Data {
+  Tensor images;
+  Tensor labels;
+};
+
+class Side {
+ public:
+  Side(const std::string& model, const Setting& setting) : rng_(1) {
+    model_ = make_resnet(model, {.classes = 10, .stem = ResNetStem::kCifar}, rng_);
+    if (setting.timeline) timeline_.emplace(TimelineOptions{});
+    group_ = make_single_group();
+    ddp_.emplace(*model_, *group_, DdpOptions{.mode = setting.mode, .timeline = timeline()});
+    optimizer_.emplace(model_->named_parameters(), SgdOptions{.lr = 0.01, .momentum = 0.9});
+  }
+
+  double step_ms(const Data& data) {
+    const int64_t begin = Timeline::now_ns();
+    if (timeline_) timeline_->begin_step(step_);
+    optimizer_->zero_grad();
+    Variable loss;
+    {
+      const ScopedSpan span(timeline(), Activity::kForward);
+      loss = cross_entropy(model_->forward(Variable(data.images)), data.labels);
+    }
+    {
+      const ScopedSpan span(timeline(), Activity::kBackward);
+      loss.backward();
+    }
+    {
+      const ScopedSpan span(timeline(), Activity::kOptimizer);
+      optimizer_->step();
+    }
+    if (timeline_) timeline_->end_step();
+    ++step_;
+    return static_cast<double>(Timeline::now_ns() - begin) * 1e-6;
+  }
+
+ private:
+  Timeline* timeline() { return timeline_ ? &*timeline_ : nullptr; }
+
+  Generator rng_;
+  std::unique_ptr<ResNet> model_;
+  std::optional<Timeline> timeline_;
+  std::unique_ptr<ProcessGroup> group_;
+  std::optional<DataParallel> ddp_;
+  std::optional<Sgd> optimizer_;
+  int64_t step_ = 0;
+};
+
+void report(const char* what, std::vector<double> ratios) {
+  std::sort(ratios.begin(), ratios.end());
+  const auto n = static_cast<double>(ratios.size());
+  const auto upper = static_cast<size_t>(std::ceil(n / 2 + 1.645 * std::sqrt(n) / 2));
+  std::printf("| %s | %+.2f %% | %+.2f %% | %zu |\n", what, 100 * (ratios[ratios.size() / 2] - 1),
+              100 * (ratios[std::min(upper, ratios.size() - 1)] - 1), ratios.size());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string model = "resnet18";
+  int size = 32, batch = 64, threads = 1, sides = 6, pairs = 20;
+  CLI::App app{"What the data-parallel engine costs on one process"};
+  app.add_option("--model", model, "resnet18, resnet50, ...");
+  app.add_option("--size", size, "height and width of the images");
+  app.add_option("--batch", batch, "images in a step");
+  app.add_option("--threads", threads, "OpenMP threads");
+  app.add_option("--sides", sides, "times that all is made anew");
+  app.add_option("--pairs", pairs, "interleaved steps of each");
+  CLI11_PARSE(app, argc, argv);
+  omp_set_num_threads(threads);
+
+  Generator rng(2);
+  Data data{Tensor::empty({batch, size, size, 3}, DType::kF32),
+            Tensor::zeros({batch}, DType::kI64)};
+  ops::normal(data.images, 0, 1, rng);
+  std::mt19937 dice(1);
+  std::array<size_t, kSettings.size()> order = {0, 1, 2};
+  std::vector<double> engine, timeline, local_ms;
+  for (int s = 0; s < sides; ++s) {
+    std::array<std::unique_ptr<Side>, kSettings.size()> all;
+    std::shuffle(order.begin(), order.end(), dice);
+    for (size_t k : order) all[k] = std::make_unique<Side>(model, kSettings[k]);
+    std::array<double, kSettings.size()> ms{};
+    for (int p = -2; p < pairs; ++p) {  // two to warm up
+      std::shuffle(order.begin(), order.end(), dice);
+      for (size_t k : order) ms[k] = all[k]->step_ms(data);
+      if (p < 0) continue;
+      local_ms.push_back(ms[0]);
+      engine.push_back(ms[1] / ms[0]);
+      timeline.push_back(ms[2] / ms[1]);
+    }
+    std::fprintf(stderr, "\rround %d/%d", s + 1, sides);
+  }
+  std::sort(local_ms.begin(), local_ms.end());
+  std::printf("\n%s, %d x %d, batch %d, %d thread(s); a step without the engine takes %.1f ms\n\n",
+              model.c_str(), size, size, batch, threads, local_ms[local_ms.size() / 2]);
+  std::printf("| | median | upper 95 %% bound | pairs |\n|---|---|---|---|\n");
+  report("overlapped against local", engine);
+  report("timeline on against off", timeline);
+}
