@@ -13,6 +13,7 @@ run() {
 run "tests" tools/test.sh
 run "format" tools/check_format.sh
 run "tidy" tools/tidy.sh
+run "pages" tools/check_docs.sh
 run "asan + ubsan" tools/test.sh --config=asan
 run "tsan" tools/test.sh --config=tsan
 for target in tests/fuzz/*_fuzz.cc; do
