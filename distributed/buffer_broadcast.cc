@@ -31,7 +31,7 @@ BufferBroadcast::~BufferBroadcast() {
 
 void BufferBroadcast::start() {
   if (group_.size() == 1) return;
-  finish();  // of a backward that an exception cut short
+  wait();  // for what a backward that failed has left; those values are old
   if (!on_host_.empty()) {
     std::byte* to = message_.mutable_raw();
     for (const Tensor& buffer : on_host_) {
@@ -43,9 +43,13 @@ void BufferBroadcast::start() {
   for (const Tensor& buffer : on_device_) works_.push_back(group_.broadcast(buffer, 0));
 }
 
+void BufferBroadcast::wait() {
+  for (const WorkPtr& work : std::exchange(works_, {})) work->wait();
+}
+
 void BufferBroadcast::finish() {
   if (works_.empty()) return;
-  for (const WorkPtr& work : std::exchange(works_, {})) work->wait();
+  wait();
   const std::byte* from = message_.raw();
   for (Tensor& buffer : on_host_) {
     if (std::memcmp(buffer.raw(), from, buffer.nbytes()) != 0) {

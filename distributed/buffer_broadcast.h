@@ -27,6 +27,8 @@ class BufferBroadcast {
   void finish();
 
  private:
+  void wait();
+
   std::vector<Tensor> on_host_;
   std::vector<Tensor> on_device_;  // are broadcast in place, one by one
   Tensor message_;                 // u8, the host buffers one after the other

@@ -1,5 +1,6 @@
 #include "lockstep/distributed/data_parallel.h"
 
+#include "lockstep/autograd/record.h"
 #include "lockstep/distributed/agreement.h"
 #include "lockstep/tensor/ops/copy.h"
 
@@ -46,7 +47,7 @@ void DataParallel::build() {
     group_.broadcast(values_.bucket(static_cast<int>(b)), 0)->wait();
   }
   for (const NamedParameter& named : frozen) group_.broadcast(named.parameter.data(), 0)->wait();
-  guard_frozen(frozen);
+  guard_frozen(std::move(frozen));
   buffers_.emplace(std::move(buffers), group_);
   broadcast_buffers();
 
@@ -57,20 +58,32 @@ void DataParallel::build() {
                           .skip_unused_buckets = options_.skip_unused_buckets,
                           .reduction = options_.reduction,
                           .timeline = options_.timeline,
-                          .at_end = [this] { end_of_step(); }};
-  if (options_.broadcast_buffers) reducing.at_begin = [this] { buffers_->start(); };
+                          .at_begin = [this] { begin_step(); },
+                          .at_end = [this] { end_step(); }};
   reducer_ = std::make_unique<Reducer>(trained_, std::move(plan), group_, std::move(reducing));
 }
 
-void DataParallel::guard_frozen(const std::vector<NamedParameter>& frozen) {
+void DataParallel::guard_frozen(std::vector<NamedParameter> frozen) {
+  frozen_ = std::move(frozen);
   frozen_hooks_.clear();
-  for (NamedParameter named : frozen) {
-    frozen_hooks_.push_back(named.parameter.on_grad_ready([name = named.name](const Variable&) {
-      throw ArgumentError(str("DataParallel: ", name,
-                              " was frozen when the module was wrapped and has a gradient now, "
-                              "which nobody averages; call rebuild() after unfreezing"));
-    }));
+  for (NamedParameter& named : frozen_) {
+    frozen_hooks_.push_back(named.parameter.on_grad_ready(
+        [this](const Variable&) { at_end_of_backward([this](bool) { refuse_unfrozen(); }); }));
   }
+}
+
+void DataParallel::refuse_unfrozen() const {
+  for (const auto& [name, parameter] : frozen_) {
+    check(!parameter.requires_grad(), "DataParallel: ", name,
+          " was frozen when the module was wrapped and wants a gradient now, which nobody would "
+          "average; call rebuild() after unfreezing");
+  }
+}
+
+void DataParallel::begin_step() {
+  // Here all ranks are at the same place among the collectives, so that all can go on after it.
+  refuse_unfrozen();
+  if (options_.broadcast_buffers) buffers_->start();
 }
 
 BucketPlan DataParallel::make_plan(const std::vector<int>& arrival_order) {
@@ -108,7 +121,7 @@ void DataParallel::move_values(const BucketPlan& plan) {
   values_ = std::move(values);
 }
 
-void DataParallel::end_of_step() {
+void DataParallel::end_step() {
   buffers_->finish();
   if (std::exchange(settled_, true)) return;
   const BucketPlan plan = make_plan(reducer_->arrival_order());

@@ -93,18 +93,21 @@ class DataParallel {
 
  private:
   void build();
-  void guard_frozen(const std::vector<NamedParameter>& frozen);
+  void guard_frozen(std::vector<NamedParameter> frozen);
+  void refuse_unfrozen() const;
   BucketPlan in_mode(BucketPlan plan) const;
   BucketPlan make_plan(const std::vector<int>& arrival_order);
   void move_values(const BucketPlan& plan);
-  void end_of_step();
+  void begin_step();
+  void end_step();
 
   Module& module_;
   ProcessGroup& group_;
   DdpOptions options_;
   std::vector<NamedParameter> trained_;
-  std::vector<ParamSpec> specs_;  // of the same
-  FlatArena values_;              // of the same
+  std::vector<ParamSpec> specs_;        // of the same
+  FlatArena values_;                    // of the same
+  std::vector<NamedParameter> frozen_;  // when the module was wrapped
   std::vector<HookHandle> frozen_hooks_;
   std::optional<BufferBroadcast> buffers_;
   bool settled_ = false;  // the plan is final

@@ -31,7 +31,6 @@ void throw_missing_gradient(const Tensor& here, std::span<const NamedParameter> 
   std::vector<int> ranks;
   std::string names;
   size_t missing = 0;  // on the first of the ranks
-  bool frozen = false;
   for (int rank = 0; rank < group.size(); ++rank) {
     const int32_t* row = all.data<int32_t>() + rank * count;
     if (std::find(row, row + count, 0) == row + count) continue;
@@ -39,20 +38,18 @@ void throw_missing_gradient(const Tensor& here, std::span<const NamedParameter> 
     if (ranks.size() > 1) continue;
     for (int64_t i = 0; i < count; ++i) {
       if (row[i] != 0) continue;
-      const NamedParameter& parameter = parameters[static_cast<size_t>(i)];
-      frozen = frozen || !parameter.parameter.requires_grad();
       if (missing++ >= kNamed) continue;
-      names += str(missing > 1 ? ", " : "", parameter.name, " (bucket ",
+      names += str(missing > 1 ? ", " : "", parameters[static_cast<size_t>(i)].name, " (bucket ",
                    bucket_of(static_cast<int>(i), plan), ")");
     }
   }
   if (missing > kNamed) names += str(" and ", missing - kNamed, " more");
   if (ranks.size() > 1) names += str("; parameters are missing on ", ranks.size(), " ranks");
-  if (frozen) names += "; after freezing a parameter that was wrapped, call rebuild()";
   throw ArgumentError(
       str("reducer: rank ", ranks.at(0), ": backward brought no gradient for ", names,
           "; each parameter must take part in the loss on every rank: set find_unused_parameters, "
-          "freeze it with set_requires_grad(false) before wrapping, or ignore it"));
+          "ignore it, or freeze it with set_requires_grad(false) before wrapping; if it was frozen "
+          "afterwards, call rebuild()"));
 }
 
 }  // namespace lockstep
