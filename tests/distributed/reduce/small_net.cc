@@ -48,9 +48,7 @@ SmallBatch small_batch(int step, int global_batch, int begin, int end, DType dty
   return {inputs, ops::cast(raw, DType::kI64).slice(begin, end)};
 }
 
-namespace {
-
-std::vector<Tensor> train_one_rank(ProcessGroup& group, const TrainOptions& options) {
+std::vector<Tensor> train_small_net_on(ProcessGroup& group, const TrainOptions& options) {
   SmallNet net(options.dtype, static_cast<uint64_t>(1 + group.rank()));  // rank 0's values win
   DataParallel ddp(net, group, options.ddp);
   std::vector<HookHandle> hooks;
@@ -86,14 +84,12 @@ std::vector<Tensor> train_one_rank(ProcessGroup& group, const TrainOptions& opti
   return values;
 }
 
-}  // namespace
-
 std::vector<std::vector<Tensor>> train_small_net(const TrainOptions& options) {
   std::vector<std::vector<Tensor>> results(static_cast<size_t>(options.ranks));
   spawn(options.ranks,
         [&](ProcessGroup& group) {
           omp_set_num_threads(1);  // the ranks are the parallelism
-          results[static_cast<size_t>(group.rank())] = train_one_rank(group, options);
+          results[static_cast<size_t>(group.rank())] = train_small_net_on(group, options);
         },
         {.delay = options.delay});
   return results;

@@ -34,6 +34,8 @@ struct TrainOptions {
 /// Trains with momentum SGD on data that depends on the step alone; rank r takes part r of each
 /// global batch. The result: for each rank, the parameters at the end.
 std::vector<std::vector<Tensor>> train_small_net(const TrainOptions& options);
+/// One rank's part in it, over a group of the caller's own; `ranks` and `delay` do not count.
+std::vector<Tensor> train_small_net_on(ProcessGroup& group, const TrainOptions& options);
 
 /// The batch of `step`: inputs and targets, rows [begin, end) of `global_batch`.
 struct SmallBatch {
