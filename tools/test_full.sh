@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All that tools/test.sh does, and besides: source format, clang-tidy, AddressSanitizer with UBSan, ThreadSanitizer, and
-# each fuzz target for a minute. Ends with a table.
+# All that tools/test.sh does, and besides: source format, clang-tidy, AddressSanitizer with UBSan, ThreadSanitizer, each
+# fuzz target for a minute, and faults in the engine that tests must notice. Ends with a table.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 results=()
@@ -20,5 +20,6 @@ for target in tests/fuzz/*_fuzz.cc; do
   name=$(basename "$target" _fuzz.cc)
   run "fuzz $name" tests/fuzz/run.sh "$name" 60
 done
+run "faults" tools/mutate.sh
 printf '%s\n' "${results[@]}"
 ! printf '%s\n' "${results[@]}" | grep -q '^FAILED'

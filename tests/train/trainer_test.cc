@@ -301,6 +301,18 @@ TEST_CASE("a short last group is a step of its own, and synchronises") {
   CHECK(outcome.result.position.step == 6);
 }
 
+TEST_CASE("a short group is averaged over the micro-batches that it has") {
+  const testing::TempDir dir;
+  // The 11 batches of an epoch are one group: a full one, or what there is of one of 20.
+  Setup setup{.batch_size = 64, .accumulate = 11, .lr = 0.2, .dir = dir / "full", .plain = true};
+  const Outcome full = train(setup);
+  setup.accumulate = 20;
+  setup.dir = dir / "cut";
+  const Outcome cut = train(setup);
+  CHECK(cut.result.position.step == full.result.position.step);
+  CHECK(cut.result.test_loss == full.result.test_loss);
+}
+
 TEST_CASE("a finished run has nothing left to do and still tells its accuracy") {
   const testing::TempDir dir;
   Setup setup{.epochs = 1, .dir = dir / "run"};
