@@ -45,9 +45,16 @@ class HookWork final : public Work {
     finished_ = current_stream(device_).record();
   }
 
-  void complete(std::exception_ptr error) {
+  void complete() {
+    const std::lock_guard lock(mutex_);
+    returned_ = true;
+    changed_.notify_all();
+  }
+
+  void fail(std::exception_ptr error, const std::string& what) {
     const std::lock_guard lock(mutex_);
     error_ = std::move(error);
+    failure_ = what;
     returned_ = true;
     changed_.notify_all();
   }
@@ -55,7 +62,7 @@ class HookWork final : public Work {
   void wait() override {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return returned_; });
-    if (error_) std::rethrow_exception(error_);
+    throw_failure();
     current_stream(device_).wait(finished_);
   }
 
@@ -64,7 +71,7 @@ class HookWork final : public Work {
     {
       std::unique_lock lock(mutex_);
       changed_.wait_until(lock, end, [this] { return returned_; });
-      if (error_) std::rethrow_exception(error_);
+      throw_failure();
     }
     while (!done()) {
       if (steady_clock::now() >= end) {
@@ -77,7 +84,7 @@ class HookWork final : public Work {
 
   bool done() const override {
     const std::lock_guard lock(mutex_);
-    return returned_ && (error_ || finished_->done());
+    return returned_ && (failure_ || finished_->done());
   }
   Times times() const override {
     const std::lock_guard lock(mutex_);
@@ -89,6 +96,13 @@ class HookWork final : public Work {
   }
 
  private:
+  /// The exception itself goes to the first who asks, so that no two threads share the object;
+  /// later ones get its words.
+  void throw_failure() {
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    if (failure_) throw CommError(*failure_);
+  }
+
   const GradBucket& bucket_;
   const Device device_;
   const EventPtr produced_;
@@ -101,6 +115,7 @@ class HookWork final : public Work {
   std::condition_variable changed_;
   bool returned_ = false;
   std::exception_ptr error_;
+  std::optional<std::string> failure_;
 };
 
 class Runner {
@@ -168,7 +183,11 @@ class Runner {
         const std::lock_guard lock(mutex_);
         busy_ = false;
       }
-      work->complete(std::move(error));
+      if (error) {
+        work->fail(std::move(error), what);
+      } else {
+        work->complete();
+      }
     }
   }
 
@@ -181,7 +200,7 @@ class Runner {
       pending.swap(queue_);
     }
     group_.abort(reason);
-    for (const auto& work : pending) work->complete(std::make_exception_ptr(CommError(reason)));
+    for (const auto& work : pending) work->fail(nullptr, reason);
   }
 
   const std::shared_ptr<CommHook> hook_;

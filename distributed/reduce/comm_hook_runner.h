@@ -17,9 +17,9 @@ namespace lockstep {
 ///
 /// The Work's times are those of hook.reduce(), waiting for the other ranks included.
 ///
-/// An exception in the hook comes out of this rank's Work::wait() as it is; the group is aborted
-/// with its message, so that the other ranks throw CommError, and so do the buckets behind it and
-/// every later call. Destroying the reduction with buckets in flight does the same.
+/// An exception in the hook comes out of this rank's first Work::wait() as it is; the group is
+/// aborted with its message, so that the other ranks throw CommError, and so do the buckets behind
+/// it and every later call. Destroying the reduction with buckets in flight does the same.
 BucketReduction run_comm_hook(std::shared_ptr<CommHook> hook, ProcessGroup& group);
 
 }  // namespace lockstep
