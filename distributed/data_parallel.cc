@@ -58,8 +58,8 @@ void DataParallel::build() {
                           .skip_unused_buckets = options_.skip_unused_buckets,
                           .reduction = options_.reduction,
                           .timeline = options_.timeline,
-                          .at_begin = [this] { begin_step(); },
-                          .at_end = [this] { end_step(); }};
+                          .at_begin = [this] { begin_of_step(); },
+                          .at_end = [this] { end_of_step(); }};
   reducer_ = std::make_unique<Reducer>(trained_, std::move(plan), group_, std::move(reducing));
 }
 
@@ -80,7 +80,7 @@ void DataParallel::refuse_unfrozen() const {
   }
 }
 
-void DataParallel::begin_step() {
+void DataParallel::begin_of_step() {
   // Here all ranks are at the same place among the collectives, so that all can go on after it.
   refuse_unfrozen();
   if (options_.broadcast_buffers) buffers_->start();
@@ -121,7 +121,7 @@ void DataParallel::move_values(const BucketPlan& plan) {
   values_ = std::move(values);
 }
 
-void DataParallel::end_step() {
+void DataParallel::end_of_step() {
   buffers_->finish();
   if (std::exchange(settled_, true)) return;
   const BucketPlan plan = make_plan(reducer_->arrival_order());

@@ -98,8 +98,8 @@ class DataParallel {
   BucketPlan in_mode(BucketPlan plan) const;
   BucketPlan make_plan(const std::vector<int>& arrival_order);
   void move_values(const BucketPlan& plan);
-  void begin_step();
-  void end_step();
+  void begin_of_step();
+  void end_of_step();
 
   Module& module_;
   ProcessGroup& group_;
