@@ -9,6 +9,12 @@
 namespace lockstep {
 namespace {
 
+void fill_black(float* from, const float* to, const ImageFormat& format) {
+  while (from < to) {
+    for (int64_t c = 0; c < format.channels; ++c) *from++ = format.black_of(c);
+  }
+}
+
 // image[y][x] = old image[y + dy][x + dx], black outside. In place: rows in the order that reads
 // each before it is written.
 void shift(float* image, const ImageFormat& format, int64_t dy, int64_t dx) {
@@ -19,13 +25,14 @@ void shift(float* image, const ImageFormat& format, int64_t dy, int64_t dx) {
     const int64_t y = dy >= 0 ? i : format.height - 1 - i;
     float* to = image + y * row;
     if (y + dy < 0 || y + dy >= format.height) {
-      std::fill_n(to, row, format.black);
+      fill_black(to, to + row, format);
       continue;
     }
     const float* from = image + (y + dy) * row;
     std::memmove(to + std::max<int64_t>(-moved, 0), from + std::max<int64_t>(moved, 0),
                  static_cast<size_t>(kept) * sizeof(float));
-    std::fill_n(moved > 0 ? to + kept : to, row - kept, format.black);
+    float* uncovered = moved > 0 ? to + kept : to;
+    fill_black(uncovered, uncovered + (row - kept), format);
   }
 }
 

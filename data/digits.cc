@@ -53,7 +53,8 @@ std::shared_ptr<const Dataset> digits(Split split) {
   }
   return std::make_shared<MemoryDataset>(
       kName, std::move(pixels), std::move(labels),
-      ImageFormat{.height = kSide, .width = kSide, .channels = 1}, kClasses, kNormalisation);
+      ImageFormat{.height = kSide, .width = kSide, .channels = 1}, kClasses,
+      std::vector{kNormalisation});
 }
 
 }  // namespace lockstep

@@ -109,7 +109,7 @@ class DataLoader::Impl {
     const auto pixels = static_cast<size_t>(format_.numel());
     for (int64_t index : indices) {
       const std::span<float> slot(image, pixels);
-      *target++ = dataset_->get(index, slot);
+      *target++ = dataset_->sample(epoch_, index, slot);
       if (options_.transform) options_.transform(slot, format_, epoch_, index);
       image += pixels;
       if (abandoned_.load(std::memory_order_relaxed)) break;

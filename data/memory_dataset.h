@@ -3,7 +3,6 @@
 
 #include "lockstep/data/dataset.h"
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -22,20 +21,24 @@ class MemoryDataset final : public Dataset {
  public:
   /// `pixels`: size * height * width * channels bytes in HWC order; `labels`: one byte per image.
   /// Throws IoError that names `name` when there is no image, the counts disagree or a label is not
-  /// below `classes`.
+  /// below `classes`. `normalisation` is one for all channels, or one for each.
   MemoryDataset(const std::string& name, std::vector<uint8_t> pixels, std::vector<uint8_t> labels,
-                ImageFormat format, int64_t classes, const Normalisation& normalisation);
+                ImageFormat format, int64_t classes,
+                const std::vector<Normalisation>& normalisation,
+                std::vector<std::string> class_names = {});
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   int64_t classes() const override { return classes_; }
   ImageFormat format() const override { return format_; }
   int64_t get(int64_t index, std::span<float> image) const override;
+  std::vector<std::string> class_names() const override { return class_names_; }
 
  private:
   std::vector<uint8_t> pixels_, labels_;
   ImageFormat format_;
   int64_t classes_;
-  std::array<float, 256> values_;  // of each byte, normalised
+  std::vector<float> values_;  // [channels, 256]: of each byte, normalised
+  std::vector<std::string> class_names_;
 };
 
 }  // namespace lockstep

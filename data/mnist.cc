@@ -23,7 +23,8 @@ std::shared_ptr<const Dataset> open_split(const std::string& directory, Split sp
   }
   const ImageFormat format{.height = images.dims[1], .width = images.dims[2], .channels = 1};
   return std::make_shared<MemoryDataset>(stem + "-*", std::move(images.values),
-                                         std::move(labels.values), format, 10, normalisation);
+                                         std::move(labels.values), format, 10,
+                                         std::vector{normalisation});
 }
 
 }  // namespace

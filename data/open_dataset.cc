@@ -1,26 +1,38 @@
 #include "lockstep/base/error.h"
+#include "lockstep/data/cifar.h"
 #include "lockstep/data/datasets.h"
 
 namespace lockstep {
 
 const std::vector<std::string>& dataset_names() {
-  static const std::vector<std::string> names = {"digits", "mnist", "fashion-mnist", "synthetic"};
+  static const std::vector<std::string> names = {"digits",  "mnist",    "fashion-mnist",
+                                                 "cifar10", "cifar100", "synthetic"};
   return names;
+}
+
+std::string wanted_directory(const std::string& name) {
+  if (name == "mnist") return "its four IDX files";
+  if (name == "cifar10") return "data_batch_1.bin to data_batch_5.bin and test_batch.bin";
+  if (name == "cifar100") return "train.bin and test.bin";
+  return "";
 }
 
 std::shared_ptr<const Dataset> open_dataset(const std::string& name, const std::string& directory,
                                             Split split) {
+  const std::string wanted = wanted_directory(name);
+  check(wanted.empty() || !directory.empty(), "open_dataset: ", name, " wants the directory of ",
+        wanted);
   if (name == "digits") return digits(split);
-  if (name == "mnist") {
-    check(!directory.empty(), "open_dataset: mnist wants the directory of its four IDX files");
-    return mnist(directory, split);
-  }
+  if (name == "mnist") return mnist(directory, split);
   if (name == "fashion-mnist") {
     return directory.empty() ? fashion_mnist(split) : fashion_mnist(split, directory);
   }
+  if (name == "cifar10") return cifar(CifarKind::k10, directory, split);
+  if (name == "cifar100") return cifar(CifarKind::k100, directory, split);
   if (name == "synthetic") return synthetic({.split = split});
-  throw ArgumentError(
-      str("open_dataset: wanted digits, mnist, fashion-mnist or synthetic, got ", name));
+  std::string names;
+  for (const std::string& known : dataset_names()) names += (names.empty() ? "" : ", ") + known;
+  throw ArgumentError(str("open_dataset: wanted one of ", names, "; got ", name));
 }
 
 }  // namespace lockstep

@@ -1,7 +1,5 @@
 #include "options.h"
 
-#include "lockstep/base/str.h"
-#include "lockstep/data/datasets.h"
 #include "lockstep/models/resnet.h"
 #include "lockstep/train/command_line.h"
 
@@ -24,7 +22,6 @@ Exit codes: 0 trained, 1 failed, 2 wrong usage, 128 + N ended by signal N.)";
 
 // Beyond these, sums such as epochs times steps would overflow.
 constexpr double kMost = 1e15;
-constexpr int kMostWorkers = 256;  // as DataLoader
 
 }  // namespace
 
@@ -39,12 +36,7 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   app.add_option("--model", o.model,
                  "resnet8, 20, 32, 56 (for CIFAR-sized images), 18, 34, 50, 101, 152")
       ->check(CLI::IsMember(resnet_names()));
-  app.add_option("--dataset", o.dataset, "What to train on")->check(CLI::IsMember(dataset_names()));
-  app.add_option("--data-dir", o.data_dir, "Where the files of mnist and fashion-mnist are")
-      ->check(not_empty());
-  app.add_flag("--augment", o.augment, "Random crops and, but for digits, flips");
-  app.add_option("--workers", o.workers, "Threads that prepare batches; 0: none")
-      ->check(within(0, kMostWorkers, str("a number from 0 to ", kMostWorkers)));
+  add_data_flags(app, o.data);
 
   app.add_option("--epochs", o.epochs, "Passes over the training data")->check(positive);
   app.add_option("--batch-size", o.batch_size, "Images per process and micro-batch")
@@ -109,13 +101,14 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   if (const auto code = parse_command_line(app, std::move(arguments))) return code;
   o.settings = settings_of(app);
   const char* wrong = wrong_ddp_flags(o.ddp);
+  const std::string wrong_data = wrong_data_flags(o.data);
   if (o.output_dir.empty() &&
       (o.trace || o.resume == "auto" || o.checkpoint_every > 0 || o.overwrite)) {
     wrong = "--trace, --checkpoint-every, --overwrite and --resume auto want an --output-dir";
   } else if (o.nesterov && o.momentum == 0) {
     wrong = "--nesterov wants a --momentum above 0";
-  } else if (o.dataset == "mnist" && o.data_dir.empty()) {
-    wrong = "--dataset mnist wants a --data-dir with its four IDX files";
+  } else if (!wrong_data.empty()) {
+    wrong = wrong_data.c_str();
   }
   if (wrong != nullptr) {
     std::fprintf(stderr, "train_resnet: %s\n", wrong);

@@ -1,6 +1,7 @@
 // What train_resnet can be told.
 #pragma once
 
+#include "lockstep/train/data_flags.h"
 #include "lockstep/train/ddp_flags.h"
 #include "lockstep/train/group_flags.h"
 
@@ -14,8 +15,7 @@ namespace lockstep::train_resnet {
 
 struct Options {
   std::string model = "resnet8";
-  std::string dataset = "digits";
-  std::string data_dir;
+  DataFlags data;
   int64_t epochs = 20;
   int64_t batch_size = 32;  // of each process
   int64_t eval_batch_size = 128;
@@ -28,7 +28,6 @@ struct Options {
   double lr_gamma = 0.1;
   int64_t warmup_steps = 20;
   double label_smoothing = 0;
-  bool augment = false;
   int64_t grad_accum_steps = 1;
   DdpFlags ddp;
   GroupFlags group;
@@ -37,7 +36,6 @@ struct Options {
   std::optional<double> clip_grad_norm;
   int nproc = 1;
   int threads = 0;  // 0: this machine's processors shared out
-  int workers = 1;
   uint64_t seed = 1;
   std::string output_dir;
   std::string resume;

@@ -2,8 +2,6 @@
 
 #include "lockstep/autograd/ops/loss.h"
 #include "lockstep/base/chrome_trace.h"
-#include "lockstep/data/augment.h"
-#include "lockstep/data/datasets.h"
 #include "lockstep/distributed/data_parallel.h"
 #include "lockstep/distributed/reduce/comm_hook_runner.h"
 #include "lockstep/distributed/reduce/layer_plan.h"
@@ -42,12 +40,6 @@ DistributedSampler sampler(const Options& o, const Dataset& data, bool train, in
                              .last_batch = train ? LastBatch::kDrop : LastBatch::kKeep});
 }
 
-ImageTransform transform(const Options& o) {
-  if (!o.augment) return nullptr;
-  const bool digits = o.dataset == "digits" || o.dataset == "mnist";
-  return augment({.padding = digits ? 1 : 4, .flip = !digits, .seed = o.seed});
-}
-
 Schedule schedule(const Options& o, int64_t steps_per_epoch) {
   const int64_t total = o.epochs * steps_per_epoch;
   const int64_t warmup = std::min(o.warmup_steps, total);
@@ -71,35 +63,18 @@ int set_threads(const Options& o, int world) {
   return omp_get_max_threads();
 }
 
-struct Data {
-  std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset> test;
-};
-
-Data open_data(const Options& o) {
-  Data data{open_dataset(o.dataset, o.data_dir, Split::kTrain),
-            open_dataset(o.dataset, o.data_dir, Split::kTest)};
-  const ImageFormat a = data.train->format(), b = data.test->format();
-  if (a.height != b.height || a.width != b.width || a.channels != b.channels) {
-    throw IoError(str(o.dataset, ": wanted training and test images of one size, got ", a.height,
-                      " x ", a.width, " and ", b.height, " x ", b.width));
-  }
-  return data;
-}
-
 /// What a checkpoint must have in common with this run. Rates, epochs and intervals may change on
 /// purpose; these would give a run that is neither the old one nor a new one.
 std::vector<RunTrait> traits(const Options& o, int world) {
   std::vector<RunTrait> all = {{"--model", o.model},
-                               {"--dataset", o.dataset},
                                {"--nproc (world size)", str(world)},
                                {"--batch-size", str(o.batch_size)},
                                {"--grad-accum-steps", str(o.grad_accum_steps)},
                                {"--momentum", str(o.momentum)},
                                {"--weight-decay", str(o.weight_decay)},
                                {"--nesterov", o.nesterov ? "on" : "off"},
-                               {"--seed", str(o.seed)},
-                               {"--augment", o.augment ? "on" : "off"}};
+                               {"--seed", str(o.seed)}};
+  for (RunTrait& trait : data_traits(o.data)) all.push_back(std::move(trait));
   all.push_back({"--sync-bn", o.sync_bn ? "on" : "off"});
   all.push_back({"--layer-drop", str(o.layer_drop)});
   for (RunTrait& trait : ddp_traits(o.ddp)) all.push_back(std::move(trait));
@@ -170,7 +145,7 @@ RunDirOptions run_dir_options(const Options& o) {
 
 void preflight(const Options& o, int world) {
   check_group_flags(o.group, world);
-  const Data data = open_data(o);
+  const TrainingData data = open_data(o.data, o.seed);
   sampler(o, *data.train, true, 0, world);
   sampler(o, *data.test, false, 0, world);
   if (!o.output_dir.empty()) RunDir::check(run_dir_options(o));
@@ -192,10 +167,11 @@ void run(const Options& o, ProcessGroup& group) {
   std::FILE* console = rank == 0 ? stdout : nullptr;
   Progress progress(console);
 
-  const auto [train_set, test_set] = open_data(o);
+  const auto [train_set, test_set] = open_data(o.data, o.seed);
   DataLoader train_data(train_set, sampler(o, *train_set, true, rank, world),
-                        {.workers = o.workers, .transform = transform(o)});
-  DataLoader test_data(test_set, sampler(o, *test_set, false, rank, world), {.workers = o.workers});
+                        {.workers = o.data.workers, .transform = data_transform(o.data, o.seed)});
+  DataLoader test_data(test_set, sampler(o, *test_set, false, rank, world),
+                       {.workers = o.data.workers});
 
   std::unique_ptr<RunDir> run_dir;
   if (!o.output_dir.empty()) {
@@ -249,8 +225,8 @@ void run(const Options& o, ProcessGroup& group) {
   for (const NamedParameter& p : model->named_parameters())
     parameters += p.parameter.data().numel();
   progress.say(str(o.model, ", ", parameters, " parameters in ", ddp.plan().buckets.size(),
-                   ddp.plan().buckets.size() == 1 ? " bucket; " : " buckets; ", o.dataset, ", ",
-                   train_set->size(), " training and ", test_set->size(), " test images"));
+                   ddp.plan().buckets.size() == 1 ? " bucket; " : " buckets; ", o.data.dataset,
+                   ", ", train_set->size(), " training and ", test_set->size(), " test images"));
   progress.say(str(world, world == 1 ? " process" : " processes", " (", group.backend(), ") x ",
                    threads, threads == 1 ? " thread" : " threads", "; global batch ",
                    o.batch_size * world * o.grad_accum_steps, " = ", world, " x ", o.batch_size,

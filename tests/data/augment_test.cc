@@ -10,7 +10,7 @@ using namespace lockstep;
 
 namespace {
 
-constexpr ImageFormat kFormat{.height = 5, .width = 7, .channels = 2, .black = -9};
+constexpr ImageFormat kFormat{.height = 5, .width = 7, .channels = 2, .black = {-9, -9}};
 
 float pixel(int64_t y, int64_t x, int64_t c) { return static_cast<float>(100 * y + 10 * x + c); }
 

@@ -62,7 +62,7 @@ TEST_CASE("digits: pixels are those of the file, normalised") {
   // The file's first line: 0,0,5,13,9,1,0,0,0,0,13,15,10,15,5,0, ... and the label 0.
   const Sample first = sample(*train, 0);
   CHECK(first.label == 0);
-  CHECK(train->format().black == first.image[0]);
+  CHECK(train->format().black[0] == first.image[0]);
   const float five = (5.0f / 16 - 0.3053f) / 0.3760f, fifteen = (15.0f / 16 - 0.3053f) / 0.3760f;
   CHECK(first.image[2] == doctest::Approx(five));
   CHECK(first.image[11] == doctest::Approx(fifteen));
@@ -150,7 +150,7 @@ TEST_CASE("data sets are opened by name") {
   CHECK_THROWS_WITH_AS(open_dataset("cifar", "", Split::kTrain), doctest::Contains("got cifar"),
                        ArgumentError);
   for (const std::string& name : dataset_names()) {
-    if (name == "mnist" || name == "fashion-mnist") continue;  // need files
+    if (!wanted_directory(name).empty() || name == "fashion-mnist") continue;  // need files
     CHECK(open_dataset(name, "", Split::kTrain)->size() > 0);
   }
 }
