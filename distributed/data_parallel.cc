@@ -9,6 +9,7 @@
 #include <utility>
 
 namespace lockstep {
+
 DataParallel::DataParallel(Module& module, ProcessGroup& group, DdpOptions options)
     : module_(module), group_(group), options_(std::move(options)) {
   build();
@@ -25,23 +26,25 @@ void DataParallel::build() {
           "DataParallel: ignore: the module has no parameter or buffer ", name);
   }
   require_same_parameters(parameters, group_);
-  trained_.clear();
-  specs_.clear();
-  std::vector<NamedParameter> frozen;
+  std::vector<NamedParameter> trained, frozen;
+  std::vector<ParamSpec> specs;
   for (NamedParameter& named : parameters) {
     if (named.parameter.requires_grad()) {
-      specs_.push_back({named.name, named.parameter.shape(), named.parameter.dtype()});
-      trained_.push_back(std::move(named));
+      specs.push_back({named.name, named.parameter.shape(), named.parameter.dtype()});
+      trained.push_back(std::move(named));
     } else {
       frozen.push_back(std::move(named));
     }
   }
-  check(!trained_.empty(), "DataParallel: the module has no parameter that requires a gradient",
+  check(!trained.empty(), "DataParallel: the module has no parameter that requires a gradient",
         frozen.empty() ? "" : "; all are frozen: set_requires_grad(true) on those to train");
 
-  std::vector<int> order(specs_.size());  // until one is recorded: last parameter first
+  std::vector<int> order(specs.size());  // until one is recorded: last parameter first
   std::iota(order.rbegin(), order.rend(), 0);
-  BucketPlan plan = make_plan(order);
+  BucketPlan plan = make_plan(specs, order);
+  // From here on only the group can fail: what was wrapped before is in use until then.
+  trained_ = std::move(trained);
+  specs_ = std::move(specs);
   move_values(plan);
   for (size_t b = 0; b < plan.buckets.size(); ++b) {
     group_.broadcast(values_.bucket(static_cast<int>(b)), 0)->wait();
@@ -60,6 +63,7 @@ void DataParallel::build() {
                           .timeline = options_.timeline,
                           .at_begin = [this] { begin_of_step(); },
                           .at_end = [this] { end_of_step(); }};
+  reducer_.reset();  // before the next one takes the gradients' memory
   reducer_ = std::make_unique<Reducer>(trained_, std::move(plan), group_, std::move(reducing));
 }
 
@@ -86,25 +90,27 @@ void DataParallel::begin_of_step() {
   if (options_.broadcast_buffers) buffers_->start();
 }
 
-BucketPlan DataParallel::make_plan(const std::vector<int>& arrival_order) {
-  return plan_of_rank_zero(group_, specs_, [&] {
+BucketPlan DataParallel::make_plan(const std::vector<ParamSpec>& specs,
+                                   const std::vector<int>& arrival_order) const {
+  return plan_of_rank_zero(group_, specs, [&] {
     const double rest = options_.bucket_cap_mb;
     const BucketCaps caps{.first_mb = options_.first_bucket_cap_mb.value_or(std::min(1.0, rest)),
                           .rest_mb = rest,
                           .last_mb = options_.last_bucket_cap_mb,
                           .list_mb = options_.bucket_caps_mb};
-    return in_mode(plan_in_order(options_.planner ? options_.planner : plan_buckets, specs_,
-                                 arrival_order, caps));
+    return in_mode(plan_in_order(options_.planner ? options_.planner : plan_buckets, specs,
+                                 arrival_order, caps),
+                   specs);
   });
 }
 
 /// In naive mode each gradient is a bucket of its own.
-BucketPlan DataParallel::in_mode(BucketPlan plan) const {
+BucketPlan DataParallel::in_mode(BucketPlan plan, const std::vector<ParamSpec>& specs) const {
   if (options_.mode != DdpMode::kNaive) return plan;
   BucketPlan alone;
   for (const Bucket& bucket : plan.buckets) {
     for (int i : bucket.params) {
-      alone.buckets.push_back({bucket.dtype, {i}, specs_[static_cast<size_t>(i)].bytes()});
+      alone.buckets.push_back({bucket.dtype, {i}, specs[static_cast<size_t>(i)].bytes()});
     }
   }
   return alone;
@@ -124,13 +130,13 @@ void DataParallel::move_values(const BucketPlan& plan) {
 void DataParallel::end_of_step() {
   buffers_->finish();
   if (std::exchange(settled_, true)) return;
-  const BucketPlan plan = make_plan(reducer_->arrival_order());
+  const BucketPlan plan = make_plan(specs_, reducer_->arrival_order());
   if (plan != reducer_->plan()) adopt_plan(plan);
 }
 
 void DataParallel::adopt_plan(BucketPlan plan) {
   check_plan(plan, specs_);
-  plan = in_mode(std::move(plan));
+  plan = in_mode(std::move(plan), specs_);
   settled_ = true;
   move_values(plan);
   reducer_->adopt(std::move(plan));
@@ -138,7 +144,6 @@ void DataParallel::adopt_plan(BucketPlan plan) {
 
 void DataParallel::rebuild() {
   check(reducer_->synchronize(), "DataParallel: rebuild() within no_sync()");
-  reducer_.reset();
   build();
 }
 

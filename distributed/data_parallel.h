@@ -81,6 +81,7 @@ class DataParallel {
   /// Copies rank 0's buffers (running statistics) to all ranks. Collective.
   void broadcast_buffers();
   /// Collective: after parameters were frozen or unfrozen. Plans anew; gradients are forgotten.
+  /// Throws as the constructor; everything is as before then.
   void rebuild();
 
   const BucketPlan& plan() const { return reducer_->plan(); }
@@ -95,8 +96,9 @@ class DataParallel {
   void build();
   void guard_frozen(std::vector<NamedParameter> frozen);
   void refuse_unfrozen() const;
-  BucketPlan in_mode(BucketPlan plan) const;
-  BucketPlan make_plan(const std::vector<int>& arrival_order);
+  BucketPlan in_mode(BucketPlan plan, const std::vector<ParamSpec>& specs) const;
+  BucketPlan make_plan(const std::vector<ParamSpec>& specs,
+                       const std::vector<int>& arrival_order) const;
   void move_values(const BucketPlan& plan);
   void begin_of_step();
   void end_of_step();

@@ -84,7 +84,7 @@ void Reducer::begin(size_t first) {
   if (options_.mode == DdpMode::kLocal) return;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     reached_[i] = i == first || (first != kNone && awaits_gradient(parameters_[i].parameter));
-    if (reached_[i]) used_.add(i);
+    used_.update(i, reached_[i], parameters_[i].parameter.grad().has_value());
   }
   reducing_ = synchronize_;
   if (reducing_) start_reducing();

@@ -9,7 +9,10 @@ UsedParameters::UsedParameters(size_t count)
     : here_(Tensor::zeros({static_cast<int64_t>(count)}, DType::kI32)),
       ranks_(Tensor::zeros({static_cast<int64_t>(count)}, DType::kI32)) {}
 
-void UsedParameters::add(size_t i) { here_.mutable_data<int32_t>()[i] = 1; }
+void UsedParameters::update(size_t i, bool reached, bool kept) {
+  int32_t& here = here_.mutable_data<int32_t>()[i];
+  here = reached || (here != 0 && kept);
+}
 
 int UsedParameters::ranks_with(size_t i) const { return ranks_.data<int32_t>()[i]; }
 

@@ -21,8 +21,9 @@ class UsedParameters {
   UsedParameters(const UsedParameters&) = delete;
   UsedParameters& operator=(const UsedParameters&) = delete;
 
-  /// Parameter i has a gradient on this rank. Adds up over backwards that do not synchronise.
-  void add(size_t i);
+  /// Whether a backward reaches parameter i on this rank. Adds up over backwards that do not
+  /// synchronise, unless zero_grad() came between: what was reached before counts if it is `kept`.
+  void update(size_t i, bool reached, bool kept);
   /// Starts to count the ranks. One small all-reduce; none for a group of one.
   void exchange(ProcessGroup& group);
   /// Ends the exchange; ranks_with() counts from then on.

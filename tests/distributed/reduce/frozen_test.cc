@@ -206,6 +206,32 @@ TEST_CASE("rebuild keeps what was trained, and refuses to run under no_sync") {
   });
 }
 
+TEST_CASE("rebuild that throws leaves what was wrapped in use") {
+  on_ranks(kRanks, [](ProcessGroup& group) {
+    Toy toy(group.rank());
+    bool fail = false;
+    DataParallel ddp(toy, group,
+                     {.planner = [&](std::span<const ParamSpec> params, const BucketCaps& caps) {
+                       check(!fail, "no plan");
+                       return plan_buckets(params, caps);
+                     }});
+    toy.loss(0).backward();
+    freeze(toy, Toy::all());
+    expect_words(thrown_by([&] { ddp.rebuild(); }), {"all are frozen"});
+    freeze(toy, Toy::all_but({4}), false);
+    fail = true;
+    expect_words(thrown_by([&] { ddp.rebuild(); }), {"plan"});
+    fail = false;
+    freeze(toy, {4}, false);
+    toy.zero_grad();
+    toy.loss(1).backward();
+    toy.expect_all(kRanks, {1});
+    ddp.rebuild();
+    toy.loss(2).backward();
+    toy.expect_all(kRanks, {2});
+  });
+}
+
 TEST_CASE("ignored parameters stay each rank's own; an unknown name is refused") {
   on_ranks(kRanks, [](ProcessGroup& group) {
     Toy toy(group.rank());

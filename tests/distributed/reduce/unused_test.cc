@@ -160,6 +160,22 @@ TEST_CASE("micro-batches under no_sync count as uses, until the synchronised bac
   });
 }
 
+TEST_CASE("what zero_grad has forgotten since no_sync is no use") {
+  for_each_engine([](ProcessGroup& group, const DdpOptions& options) {
+    Toy toy(group.rank());
+    DataParallel ddp(toy, group, options);
+    {
+      const NoSync no_sync = ddp.no_sync();
+      toy.loss(0).backward();
+      toy.zero_grad();
+      toy.loss(1, Toy::all_but({4})).backward();
+    }
+    toy.loss(2, Toy::all_but({4, 5})).backward();
+    toy.expect(4, kRanks, {});
+    toy.expect(5, kRanks, {{0, 1}, {1, 1}, {2, 1}});
+  });
+}
+
 TEST_CASE("a rank whose loss depends on nothing takes part") {
   for_each_engine([](ProcessGroup& group, const DdpOptions& options) {
     Toy toy(group.rank());
