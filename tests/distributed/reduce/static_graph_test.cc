@@ -136,6 +136,34 @@ TEST_CASE("skip_unused_buckets: what no rank uses does not travel, and the rest 
   }
 }
 
+TEST_CASE("static_graph with skip_unused_buckets: they are left out for good") {
+  for (DdpMode mode : kAveraging) {
+    CAPTURE(name_of(mode));
+    on_ranks(kRanks, [&](ProcessGroup& inner) {
+      CountingGroup group(inner);
+      Toy toy(group.rank());
+      DataParallel ddp(toy, group,
+                       {.mode = mode,
+                        .bucket_cap_mb = 0,
+                        .first_bucket_cap_mb = 0,
+                        .static_graph = true,
+                        .skip_unused_buckets = true});
+      std::vector<int> order{7, 3, 0, 8, 4};
+      if (group.rank() == 2) order.push_back(5);
+      for (int step = 0; step < 4; ++step) {
+        toy.zero_grad();
+        const int64_t before = group.all_reduces;
+        toy.loss(step, order).backward();
+        check(group.all_reduces - before == (step == 0 ? 7 : 6), "step ", step, ": ",
+              group.all_reduces - before, " all-reduces");
+        toy.expect_all_but({1, 2, 5, 6}, kRanks, step);
+        toy.expect(5, kRanks, {{2, step}});
+        for (int i : {1, 2, 6}) toy.expect(i, kRanks, {});
+      }
+    });
+  }
+}
+
 TEST_CASE("layer drop of a residual network: whole buckets stay at home, and replicas agree") {
   on_ranks(kRanks, [](ProcessGroup& group) {
     Generator rng(1);

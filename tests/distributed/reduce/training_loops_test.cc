@@ -180,6 +180,44 @@ TEST_CASE("two wrapped models in turn, one step going through the other, train a
   }
 }
 
+TEST_CASE("the other model's share of a step under its no_sync is forgotten with its gradients") {
+  for_each_mode(kRanks, [](ProcessGroup& group, const DdpOptions& options) {
+    DdpOptions search = options;
+    search.find_unused_parameters = true;
+    Toy a(group.rank()), b(group.rank());
+    DataParallel ddp_a(a, group, options), ddp_b(b, group, search);
+    for (int step = 0; step < 3; ++step) {
+      a.zero_grad();
+      {
+        const NoSync no_sync = ddp_b.no_sync();
+        add(a.loss(step), b.loss(step)).backward();
+      }
+      a.expect_all(kRanks, {step});
+      b.zero_grad();
+      b.loss(step, Toy::all_but({4})).backward();
+      b.expect_all_but({4}, kRanks, step);
+      b.expect(4, kRanks, {});
+    }
+  });
+}
+
+TEST_CASE("a model can be wrapped again, and is its owner's between") {
+  for_each_mode(kRanks, [](ProcessGroup& group, const DdpOptions& options) {
+    Toy toy(group.rank());
+    for (int step = 0; step < 4; step += 2) {
+      {
+        DataParallel ddp(toy, group, options);
+        toy.loss(step).backward();  // added to what the owner's backward left
+        toy.expect_all(kRanks, step == 0 ? std::vector<int>{0} : std::vector<int>{1, 2});
+      }
+      check(!toy.grad(4), "a gradient outlives its memory");
+      toy.loss(step + 1).backward();
+      const Tensor mine = Toy::coefficients(toy.specs[4], group.rank(), step + 1);
+      check(testing::relative_difference(*toy.grad(4), mine) < testing::kTolerance, "averaged");
+    }
+  });
+}
+
 TEST_CASE("no_sync counts where backward runs, not where forward ran") {
   for_each_mode(kRanks, [](ProcessGroup& inner, const DdpOptions& options) {
     CountingGroup group(inner);
