@@ -121,6 +121,23 @@ TEST_CASE("a leaf's hook fires once per backward, after all contributions; at_en
   CHECK(seen == std::vector<std::string>{"x", "end"});
 }
 
+TEST_CASE("of the nodes that are ready, the one that forward ran last goes first") {
+  // Gradients then arrive in the reverse order of forward, which is what buckets are planned for.
+  std::vector<Variable> leaves;
+  std::vector<HookHandle> hooks;
+  std::vector<int> seen;
+  std::vector<Variable> branches;
+  for (int i = 0; i < 4; ++i) {
+    leaves.push_back(leaf({1}));
+    hooks.push_back(
+        leaves.back().on_grad_ready([&seen, i](const Variable&) { seen.push_back(i); }));
+    branches.push_back(times(times(leaves.back(), 2, 2), 3, 3));
+  }
+  // Added up so that an order by depth, or by the place among a node's inputs, is another one.
+  plus(branches[3], plus(branches[0], plus(branches[2], branches[1]))).backward();
+  CHECK(seen == std::vector<int>{3, 2, 1, 0});
+}
+
 TEST_CASE("those who wait for the end of backward are told when an exception cuts it short") {
   const Variable x = leaf({1});
   Variable w = leaf({1});

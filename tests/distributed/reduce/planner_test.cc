@@ -61,6 +61,7 @@ TEST_CASE("caps: first of one byte, last, a list, tensors over the cap, 0") {
         Sizes{4, 1, 2, 2});
   CHECK(train({.bucket_cap_mb = 7 * kByte, .first_bucket_cap_mb = 39 * kByte}) == Sizes(9, 1));
   CHECK(train({.bucket_cap_mb = 0, .first_bucket_cap_mb = 0}) == Sizes(9, 1));
+  CHECK(train({.bucket_cap_mb = 0}) == Sizes(9, 1));  // also the first
   CHECK(train({}) == Sizes{9});
 }
 
