@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace lockstep {
@@ -20,8 +21,10 @@ bool follows(const Tensor& next, const Tensor& tensor) {
 
 }  // namespace
 
-FusedState::FusedState(std::vector<Variable> parameters, size_t count)
-    : parameters_(std::move(parameters)), states_(count) {}
+FusedState::FusedState(std::vector<Variable> parameters, size_t count, bool counted)
+    : parameters_(std::move(parameters)), states_(count) {
+  if (counted) steps_ = Tensor::zeros({static_cast<int64_t>(parameters_.size())}, DType::kI64);
+}
 
 void FusedState::follow_parameters() {
   const size_t n = parameters_.size();
@@ -62,32 +65,49 @@ void FusedState::follow_parameters() {
   where_ = std::move(where);  // last: when memory runs out before, the next call begins again
 }
 
-size_t FusedState::for_each_run(const Pass& pass) {
+size_t FusedState::visit(const Pass& pass, bool by_grad, bool fuse) {
   follow_parameters();
   std::vector<Tensor> run_states(states_.size());
+  int64_t* steps = counted() ? steps_.mutable_data<int64_t>() : nullptr;
+  const auto step_of = [&](size_t i) { return steps == nullptr ? 0 : steps[i] + 1; };
   size_t calls = 0;
   for (size_t k = 0; k < order_.size();) {
-    const size_t first = order_[k++];
-    const auto first_grad = parameters_[first].grad();
-    if (!first_grad) continue;
+    const size_t first_k = k++;
+    const size_t first = order_[first_k];
+    const std::optional<Tensor> first_grad = parameters_[first].grad();
+    if (by_grad && !first_grad) continue;
     size_t last = first;
-    Tensor last_grad = *first_grad;
-    for (; k < order_.size(); ++k) {
+    std::optional<Tensor> last_grad = first_grad;
+    for (; fuse && k < order_.size(); ++k) {
       const Variable& next = parameters_[order_[k]];
-      const auto grad = next.grad();
-      if (!grad || !follows(next.data(), parameters_[last].data()) || !follows(*grad, last_grad))
-        break;
+      if (!follows(next.data(), parameters_[last].data())) break;
+      if (step_of(order_[k]) != step_of(first)) break;
+      if (by_grad) {
+        std::optional<Tensor> grad = next.grad();
+        if (!grad || !follows(*grad, *last_grad)) break;
+        last_grad = std::move(grad);
+      }
       last = order_[k];
-      last_grad = *grad;
     }
-    Tensor param = parameters_[first].data().through(parameters_[last].data());
     for (size_t s = 0; s < states_.size(); ++s) {
       run_states[s] = states_[s][first].through(states_[s][last]);
     }
-    pass(param, first_grad->through(last_grad), run_states);
+    Run run{.param = parameters_[first].data().through(parameters_[last].data()),
+            .grad = by_grad ? first_grad->through(*last_grad) : Tensor(),
+            .states = run_states,
+            .step = step_of(first)};
+    pass(run);
+    if (steps != nullptr) {
+      for (size_t i = first_k; i < k; ++i) ++steps[order_[i]];
+    }
     ++calls;
   }
   return calls;
+}
+
+Tensor FusedState::steps(size_t index) const {
+  const auto i = static_cast<int64_t>(index);
+  return steps_.slice(i, i + 1).reshape({});
 }
 
 Tensor FusedState::state(size_t index, size_t which) {

@@ -8,13 +8,17 @@
 namespace lockstep {
 namespace {
 
+constexpr const char* kStepPrefix = "step.";
+constexpr double kMostSteps = 1e15;  // a damaged file's must not overflow
+
 void check_rate(const char* caller, double lr) {
   check(std::isfinite(lr) && lr >= 0, caller, ": wanted a learning rate >= 0, got ", lr);
 }
 
 }  // namespace
 
-void Optimizer::add_group(std::vector<NamedParameter> parameters, double lr, size_t states) {
+void Optimizer::add_group(std::vector<NamedParameter> parameters, double lr, size_t states,
+                          bool counted) {
   check_rate("Optimizer", lr);
   std::vector<std::string> names;
   std::vector<Variable> variables;
@@ -36,7 +40,7 @@ void Optimizer::add_group(std::vector<NamedParameter> parameters, double lr, siz
     variables.push_back(p);
     names.push_back(std::move(entry.name));
   }
-  groups_.push_back({std::move(names), FusedState(std::move(variables), states), lr});
+  groups_.push_back({std::move(names), FusedState(std::move(variables), states, counted), lr});
 }
 
 void Optimizer::zero_grad() {
@@ -73,6 +77,9 @@ OptimizerState Optimizer::state() {
       for (size_t s = 0; s < group.state.count(); ++s) {
         state.tensors.push_back({state_names_[s] + "." + group.names[i], group.state.state(i, s)});
       }
+      if (group.state.counted()) {
+        state.tensors.push_back({kStepPrefix + group.names[i], group.state.steps(i)});
+      }
     }
   }
   return state;
@@ -98,6 +105,10 @@ void Optimizer::load_state(const OptimizerState& state) {
         at->tensor.dtype() != wanted.tensor.dtype()) {
       refuse(wanted.name, ": wanted ", name_of(wanted.tensor.dtype()), " ", wanted.tensor.shape(),
              ", got ", name_of(at->tensor.dtype()), " ", at->tensor.shape());
+    }
+    if (wanted.name.starts_with(kStepPrefix) &&
+        (at->tensor.item() < 0 || at->tensor.item() > kMostSteps)) {
+      refuse(wanted.name, ": wanted a count up to 10^15, got ", at->tensor.item());
     }
     tensors.push_back(&at->tensor);
   }

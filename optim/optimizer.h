@@ -15,8 +15,15 @@ namespace lockstep {
 
 /// All that a resumed run needs besides the options that the optimizer was made with.
 struct OptimizerState {
-  std::vector<NamedTensor> tensors;                     // "momentum.layer1.0.conv1.weight"
+  std::vector<NamedTensor> tensors;                     // "momentum.layer1.0.conv1.weight", "step."
   std::vector<std::pair<std::string, double>> scalars;  // "group0.lr", "lr_factor"
+};
+
+/// Parameters that share options: Adam({{decayed, {.weight_decay = 0.1}}, {the_rest, {}}}).
+template <class Options>
+struct ParameterGroup {
+  std::vector<NamedParameter> parameters;
+  Options options;
 };
 
 class Optimizer {
@@ -61,8 +68,17 @@ class Optimizer {
   /// group may use the first few only.
   explicit Optimizer(std::vector<std::string> state_names) : state_names_(std::move(state_names)) {}
   /// Throws ArgumentError for a parameter that is undefined, requires no gradient, or is in a group
-  /// already.
-  void add_group(std::vector<NamedParameter> parameters, double lr, size_t states);
+  /// already. `counted`: the update depends on how many a parameter has seen (FusedState).
+  void add_group(std::vector<NamedParameter> parameters, double lr, size_t states,
+                 bool counted = false);
+
+  template <class Options>
+  static std::vector<ParameterGroup<Options>> one_group(std::vector<NamedParameter> parameters,
+                                                        const Options& options) {
+    std::vector<ParameterGroup<Options>> groups;
+    groups.push_back({std::move(parameters), options});
+    return groups;
+  }
 
   std::vector<Group> groups_;
   size_t passes_ = 0;

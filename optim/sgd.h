@@ -12,18 +12,17 @@ namespace lockstep {
 struct SgdOptions {
   double lr = 0.01;
   double momentum = 0;
+  double dampening = 0;  // of what enters the velocity, but for a parameter's first gradient
   double weight_decay = 0;
-  bool nesterov = false;  // wants a momentum above 0
+  bool nesterov = false;  // wants a momentum above 0 and no dampening
 };
 
-struct SgdGroup {
-  std::vector<NamedParameter> parameters;
-  SgdOptions options;
-};
+using SgdGroup = ParameterGroup<SgdOptions>;
 
 class Sgd final : public Optimizer {
  public:
-  /// One group. Throws ArgumentError for a negative option, or nesterov without momentum.
+  /// One group. Throws ArgumentError for a negative option, or nesterov without momentum or
+  /// with dampening.
   Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options);
   explicit Sgd(std::vector<SgdGroup> groups);
 

@@ -3,6 +3,10 @@
 #include "lockstep/tensor/cpu/cpu_backend.h"
 #include "lockstep/tensor/cpu/parallel.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 namespace lockstep {
 namespace {
 
@@ -18,6 +22,7 @@ void update(T* __restrict p, const T* __restrict g, T* __restrict v, int64_t n,
   using C = compute_t<T>;
   const C lr = static_cast<C>(step.lr);
   const C mu = static_cast<C>(step.momentum);
+  const C fresh = static_cast<C>(1 - step.dampening);
   const C decay = static_cast<C>(step.weight_decay);
   parallel_for(n, kGrain, [=](int64_t begin, int64_t end) {
 #pragma omp simd
@@ -25,7 +30,7 @@ void update(T* __restrict p, const T* __restrict g, T* __restrict v, int64_t n,
       const C x = static_cast<C>(p[i]);
       C d = static_cast<C>(g[i]) + decay * x;
       if constexpr (form != Form::kPlain) {
-        const C velocity = mu * static_cast<C>(v[i]) + d;
+        const C velocity = mu * static_cast<C>(v[i]) + fresh * d;
         v[i] = T(velocity);
         d = form == Form::kNesterov ? d + mu * velocity : velocity;
       }
@@ -49,8 +54,158 @@ void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep
   });
 }
 
+/// Adam's moments and direction for one element; the constants are rounded once, as PyTorch's are.
+template <class T>
+struct Moments {
+  using C = compute_t<T>;
+
+  explicit Moments(const AdamStep& s)
+      : fresh1(static_cast<C>(1 - s.beta1)),
+        beta2(static_cast<C>(s.beta2)),
+        fresh2(static_cast<C>(1 - s.beta2)),
+        eps(static_cast<C>(s.eps)),
+        scale1(static_cast<C>(1 / (1 - std::pow(s.beta1, static_cast<double>(s.step))))),
+        scale2(static_cast<C>(1 / std::sqrt(1 - std::pow(s.beta2, static_cast<double>(s.step))))) {}
+
+  void update(C g, T& m, T& v) const {
+    m = T(static_cast<C>(m) + fresh1 * (g - static_cast<C>(m)));
+    v = T(beta2 * static_cast<C>(v) + fresh2 * g * g);
+  }
+  /// Both corrected for their bias.
+  C direction(T m, T v) const {
+    return scale1 * static_cast<C>(m) / (std::sqrt(static_cast<C>(v)) * scale2 + eps);
+  }
+
+  C fresh1, beta2, fresh2, eps, scale1, scale2;
+};
+
+void adam_step(Tensor& param, const Tensor& grad, Tensor& m_tensor, Tensor& v_tensor,
+               const AdamStep& step) {
+  dispatch_floating(param.dtype(), "adam_step", [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    T* __restrict p = param.mutable_data<T>();
+    T* __restrict m = m_tensor.mutable_data<T>();
+    T* __restrict v = v_tensor.mutable_data<T>();
+    const T* __restrict g = grad.data<T>();
+    const Moments<T> moments(step);
+    const bool decoupled = step.decoupled_weight_decay;
+    const C lr = static_cast<C>(step.lr);
+    const C l2 = static_cast<C>(decoupled ? 0 : step.weight_decay);
+    const C keep = static_cast<C>(decoupled ? 1 - step.lr * step.weight_decay : 1);
+    parallel_for(param.numel(), kGrain, [=](int64_t begin, int64_t end) {
+#pragma omp simd
+      for (int64_t i = begin; i < end; ++i) {
+        const C x = static_cast<C>(p[i]);
+        moments.update(static_cast<C>(g[i]) + l2 * x, m[i], v[i]);
+        p[i] = T(keep * x - lr * moments.direction(m[i], v[i]));
+      }
+    });
+  });
+}
+
+/// Sums of squares of `param` and of LAMB's r over a block, whose moments it updates on the way.
+template <class T>
+void lamb_block(const T* __restrict p, const T* __restrict g, T* __restrict m, T* __restrict v,
+                int64_t count, const Moments<T>& moments, compute_t<T> decay, double* sums) {
+  using C = compute_t<T>;
+  constexpr int64_t kLanes = 16;
+  double params[kLanes] = {}, directions[kLanes] = {};
+  const auto add = [&](int64_t i, int64_t lane) {
+    const C x = static_cast<C>(p[i]);
+    moments.update(static_cast<C>(g[i]), m[i], v[i]);
+    const C r = moments.direction(m[i], v[i]) + decay * x;
+    params[lane] += static_cast<double>(x) * static_cast<double>(x);
+    directions[lane] += static_cast<double>(r) * static_cast<double>(r);
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+#pragma omp simd
+    for (int64_t j = 0; j < kLanes; ++j) add(i + j, j);
+  }
+  for (int64_t j = 0; i < count; ++i, ++j) add(i, j);
+  sums[0] = std::accumulate(params, params + kLanes, 0.0);
+  sums[1] = std::accumulate(directions, directions + kLanes, 0.0);
+}
+
+void lamb_moments(const Tensor& param, const Tensor& grad, Tensor& m_tensor, Tensor& v_tensor,
+                  const AdamStep& step, Tensor& squares) {
+  constexpr int64_t kBlock = kGrain;  // not by the number of threads, as the bits depend on it
+  const int64_t blocks = (param.numel() + kBlock - 1) / kBlock;
+  Tensor partial = Tensor::empty({blocks, 2}, DType::kF64);
+  double* sums = partial.mutable_data<double>();
+  dispatch_floating(param.dtype(), "lamb_step", [&](auto zero) {
+    using T = decltype(zero);
+    const T* p = param.data<T>();
+    const T* g = grad.data<T>();
+    T* m = m_tensor.mutable_data<T>();
+    T* v = v_tensor.mutable_data<T>();
+    const Moments<T> moments(step);
+    const auto decay = static_cast<compute_t<T>>(step.weight_decay);
+    parallel_for(blocks, 1, [=, n = param.numel()](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) {
+        const int64_t at = b * kBlock;
+        lamb_block(p + at, g + at, m + at, v + at, std::min(kBlock, n - at), moments, decay,
+                   sums + 2 * b);
+      }
+    });
+  });
+  double* total = squares.mutable_data<double>();
+  total[0] = total[1] = 0;
+  for (int64_t b = 0; b < blocks; ++b) {
+    total[0] += sums[2 * b];
+    total[1] += sums[2 * b + 1];
+  }
+}
+
+void lamb_apply(Tensor& param, const Tensor& m_tensor, const Tensor& v_tensor, const AdamStep& step,
+                const Tensor& squares) {
+  const double* total = squares.data<double>();
+  const double ratio = total[0] > 0 && total[1] > 0 ? std::sqrt(total[0]) / std::sqrt(total[1]) : 1;
+  dispatch_floating(param.dtype(), "lamb_step", [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    T* __restrict p = param.mutable_data<T>();
+    const T* __restrict m = m_tensor.data<T>();
+    const T* __restrict v = v_tensor.data<T>();
+    const Moments<T> moments(step);
+    const C rate = static_cast<C>(step.lr * ratio);
+    const C decay = static_cast<C>(step.weight_decay);
+    parallel_for(param.numel(), kGrain, [=](int64_t begin, int64_t end) {
+#pragma omp simd
+      for (int64_t i = begin; i < end; ++i) {
+        const C x = static_cast<C>(p[i]);
+        p[i] = T(x - rate * (moments.direction(m[i], v[i]) + decay * x));
+      }
+    });
+  });
+}
+
+void lerp(Tensor& average, const Tensor& value, double weight) {
+  dispatch_floating(average.dtype(), "lerp", [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    T* __restrict a = average.mutable_data<T>();
+    const T* __restrict x = value.data<T>();
+    // From the nearer end, so that weights of 0 and of 1 are exact.
+    const bool near_value = weight >= 0.5;
+    const C factor = static_cast<C>(near_value ? weight - 1 : weight);
+    parallel_for(average.numel(), kGrain, [=](int64_t begin, int64_t end) {
+#pragma omp simd
+      for (int64_t i = begin; i < end; ++i) {
+        const C from = static_cast<C>(a[i]), to = static_cast<C>(x[i]);
+        a[i] = T((near_value ? to : from) + factor * (to - from));
+      }
+    });
+  });
+}
+
 }  // namespace
 
-const OptimizerKernels kCpuOptimizer{.sgd_step = sgd_step};
+const OptimizerKernels kCpuOptimizer{.sgd_step = sgd_step,
+                                     .adam_step = adam_step,
+                                     .lamb_moments = lamb_moments,
+                                     .lamb_apply = lamb_apply,
+                                     .lerp = lerp};
 
 }  // namespace lockstep

@@ -3,20 +3,57 @@
 #include "lockstep/tensor/backend.h"
 
 namespace lockstep::ops {
+namespace {
+
+bool fits(const Tensor& t, const Tensor& param) {
+  return t.shape() == param.shape() && t.dtype() == param.dtype() && t.device() == param.device();
+}
+
+void check_gradient(const char* caller, const Tensor& grad, const Tensor& param) {
+  check(fits(grad, param), caller, ": wanted a gradient like the parameter, ",
+        name_of(param.dtype()), " ", param.shape(), ", got ", name_of(grad.dtype()), " ",
+        grad.shape());
+}
+
+void check_moments(const char* caller, const Tensor& param, const Tensor& grad, const Tensor& m,
+                   const Tensor& v, const AdamStep& step) {
+  check_gradient(caller, grad, param);
+  check(m.defined() && v.defined() && fits(m, param) && fits(v, param), caller,
+        ": wanted two moments like the parameter, ", name_of(param.dtype()), " ", param.shape());
+  check(step.step >= 1, caller, ": wanted a step >= 1, got ", step.step);
+}
+
+}  // namespace
 
 void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step) {
-  const auto fits = [&](const Tensor& t) {
-    return t.shape() == param.shape() && t.dtype() == param.dtype() && t.device() == param.device();
-  };
-  check(fits(grad), "sgd_step: wanted a gradient like the parameter, ", name_of(param.dtype()), " ",
-        param.shape(), ", got ", name_of(grad.dtype()), " ", grad.shape());
-  check(step.momentum == 0 || (velocity.defined() && fits(velocity)),
+  check_gradient("sgd_step", grad, param);
+  check(step.momentum == 0 || (velocity.defined() && fits(velocity, param)),
         "sgd_step: momentum wants a velocity like the parameter, ", name_of(param.dtype()), " ",
         param.shape());
   check(!step.nesterov || step.momentum != 0, "sgd_step: nesterov wants a momentum above 0");
   Tensor none;
   backend(param.device())
       .optimizer.sgd_step(param, grad, step.momentum == 0 ? none : velocity, step);
+}
+
+void adam_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step) {
+  check_moments("adam_step", param, grad, m, v, step);
+  backend(param.device()).optimizer.adam_step(param, grad, m, v, step);
+}
+
+void lamb_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step) {
+  check_moments("lamb_step", param, grad, m, v, step);
+  Tensor squares = Tensor::empty({2}, DType::kF64, param.device());
+  const OptimizerKernels& kernels = backend(param.device()).optimizer;
+  kernels.lamb_moments(param, grad, m, v, step, squares);
+  kernels.lamb_apply(param, m, v, step, squares);
+}
+
+void lerp(Tensor& average, const Tensor& value, double weight) {
+  check(fits(value, average), "lerp: wanted a value like the average, ", name_of(average.dtype()),
+        " ", average.shape(), ", got ", name_of(value.dtype()), " ", value.shape());
+  check(weight >= 0 && weight <= 1, "lerp: wanted a weight from 0 to 1, got ", weight);
+  backend(average.device()).optimizer.lerp(average, value, weight);
 }
 
 }  // namespace lockstep::ops

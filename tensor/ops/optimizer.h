@@ -1,4 +1,5 @@
-// The optimizers' updates: one pass over memory for each run of parameters.
+// The optimizers' updates: one pass over memory for each run of parameters, and for LAMB, which
+// needs a parameter's norms before it can move it, two.
 #pragma once
 
 #include "lockstep/tensor/tensor.h"
@@ -8,25 +9,64 @@ namespace lockstep {
 struct SgdStep {
   double lr = 0;
   double momentum = 0;
+  double dampening = 0;
   double weight_decay = 0;
   bool nesterov = false;
+};
+
+struct AdamStep {
+  double lr = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  bool decoupled_weight_decay = false;  // LAMB's always is
+  int64_t step = 1;  // of these parameters, this one included; for the correction of the bias
 };
 
 struct OptimizerKernels {
   /// `velocity` is undefined when step.momentum is 0.
   void (&sgd_step)(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step);
+  void (&adam_step)(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step);
+  /// Updates m and v; squares (f64 [2]) = the sums of the squares of param and of the direction.
+  void (&lamb_moments)(const Tensor& param, const Tensor& grad, Tensor& m, Tensor& v,
+                       const AdamStep& step, Tensor& squares);
+  void (&lamb_apply)(Tensor& param, const Tensor& m, const Tensor& v, const AdamStep& step,
+                     const Tensor& squares);
+  void (&lerp)(Tensor& average, const Tensor& value, double weight);
 };
 
 namespace ops {
 
-/// One step of stochastic gradient descent as PyTorch defines it (torch.optim.SGD, dampening 0), in
-/// place:
-///   d = grad + weight_decay * param;  velocity = momentum * velocity + d;
+/// One step of stochastic gradient descent as PyTorch defines it (torch.optim.SGD), in place:
+///   d = grad + weight_decay * param;  velocity = momentum * velocity + (1 - dampening) * d;
 ///   param -= lr * (nesterov ? d + momentum * velocity : velocity)
-/// A velocity of zeros makes the first step that of PyTorch, whose buffer starts as the gradient.
+/// A velocity of zeros makes the first step that of PyTorch, whose buffer starts as d: there the
+/// caller passes a dampening of 0.
 /// All of one shape, floating dtype and device; `velocity` may be undefined when momentum is 0, and
 /// then d takes its place.
 void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step);
+
+/// One step of Adam (Kingma and Ba, ICLR 2015) as PyTorch defines it, or with decoupled weight
+/// decay of AdamW (Loshchilov and Hutter, ICLR 2019), in place. With g = grad + weight_decay *
+/// param (Adam) or g = grad, after param *= 1 - lr * weight_decay (AdamW):
+///   m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g^2;
+///   param -= lr * m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + eps)
+/// All of one shape, floating dtype and device. Zeros stay zeros when eps is above 0.
+void adam_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step);
+
+/// One step of LAMB (You et al., "Large Batch Optimization for Deep Learning", ICLR 2020, algorithm
+/// 2 with phi the identity) on one parameter, in place, m and v as above:
+///   r = m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + eps) + weight_decay * param;
+///   param -= lr * |param| / |r| * r
+/// with L2 norms over all of `param`; the ratio is 1 where one of them is 0. Two passes over
+/// memory: r is computed again rather than stored. The norms are added up in f64, with the same
+/// bits for any number of threads.
+void lamb_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step);
+
+/// average += weight * (value - average), in place; a weight of 1 copies. One shape, floating dtype
+/// and device; 0 <= weight <= 1.
+void lerp(Tensor& average, const Tensor& value, double weight);
 
 }  // namespace ops
 }  // namespace lockstep

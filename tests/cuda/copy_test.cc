@@ -1,6 +1,5 @@
 #include "lockstep/tensor/ops/copy.h"
 
-#include "lockstep/tensor/ops/optimizer.h"
 #include "lockstep/tensor/ops/random.h"
 #include "lockstep/tests/cuda/device.h"
 #include "lockstep/tests/support/gradcheck.h"
@@ -33,27 +32,6 @@ TEST_CASE("fill, cast, add_scaled and scale on cuda equal the CPU's") {
       ops::add_scaled(x, 0.3, wanted);
       ops::scale(wanted, 0.25);
       CHECK(relative_difference(to_cpu(got), wanted) <= tolerance);
-    }
-  });
-}
-
-TEST_CASE("sgd_step on cuda equals the CPU's") {
-  on_cuda_device([] {
-    for (const double momentum : {0.0, 0.9}) {
-      for (const bool nesterov : {false, true}) {
-        if (nesterov && momentum == 0) continue;
-        const SgdStep step{
-            .lr = 0.1, .momentum = momentum, .weight_decay = 0.01, .nesterov = nesterov};
-        Tensor param = random_tensor({301}, 1, -1, 1, DType::kF32);
-        Tensor velocity = momentum == 0 ? Tensor() : random_tensor({301}, 2, -1, 1, DType::kF32);
-        const Tensor grad = random_tensor({301}, 3, -1, 1, DType::kF32);
-        Tensor param_on_cuda = to_cuda(ops::clone(param));
-        Tensor velocity_on_cuda = momentum == 0 ? Tensor() : to_cuda(ops::clone(velocity));
-        ops::sgd_step(param, grad, velocity, step);
-        ops::sgd_step(param_on_cuda, to_cuda(grad), velocity_on_cuda, step);
-        CHECK(relative_difference(to_cpu(param_on_cuda), param) <= 1e-6);
-        if (momentum != 0) CHECK(relative_difference(to_cpu(velocity_on_cuda), velocity) <= 1e-6);
-      }
     }
   });
 }

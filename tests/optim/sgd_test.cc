@@ -2,7 +2,7 @@
 
 #include "lockstep/optim/flatten.h"
 #include "lockstep/tensor/ops/copy.h"
-#include "lockstep/tests/support/gradcheck.h"
+#include "lockstep/tests/optim/parameters.h"
 
 #include <doctest/doctest.h>
 
@@ -12,47 +12,7 @@
 namespace lockstep {
 namespace {
 
-using testing::random_tensor;
-
-const std::vector<Shape> kShapes{{3, 5}, {64}, {}, {7}, {2, 3, 2}};
-
-std::vector<NamedParameter> make_parameters(DType dtype = DType::kF32) {
-  std::vector<NamedParameter> list;
-  for (size_t i = 0; i < kShapes.size(); ++i) {
-    list.push_back({str("p", i), Variable(random_tensor(kShapes[i], i, -1, 1, dtype), true)});
-  }
-  return list;
-}
-
-std::vector<Variable> variables(const std::vector<NamedParameter>& list) {
-  std::vector<Variable> out;
-  for (const NamedParameter& entry : list) out.push_back(entry.parameter);
-  return out;
-}
-
-/// Gives `parameter` the gradient of some step, as a backward would: into the bound memory if there
-/// is some.
-void set_grad(Variable parameter, uint64_t seed) {
-  const Tensor grad = random_tensor(parameter.shape(), 100 + seed, -1, 1, parameter.dtype());
-  Tensor slot = parameter.grad_slot();
-  if (!slot.defined()) {
-    slot = Tensor::empty(parameter.shape(), parameter.dtype());
-    parameter.bind_grad(slot);
-  }
-  ops::copy(grad, slot);
-  parameter.set_grad_defined(true);
-}
-
-void set_grads(const std::vector<NamedParameter>& list, uint64_t step) {
-  for (size_t i = 0; i < list.size(); ++i) set_grad(list[i].parameter, 10 * step + i);
-}
-
-void check_equal(const std::vector<NamedParameter>& a, const std::vector<NamedParameter>& b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    CAPTURE(i);
-    CHECK(a[i].parameter.data().to_vector<float>() == b[i].parameter.data().to_vector<float>());
-  }
-}
+using namespace testing;
 
 const SgdOptions kOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true};
 
@@ -206,6 +166,9 @@ TEST_CASE("wrong options and parameters are refused") {
   CHECK_THROWS_AS(Sgd(list, {.momentum = -1}), ArgumentError);
   CHECK_THROWS_AS(Sgd(list, {.weight_decay = -1}), ArgumentError);
   CHECK_THROWS_AS(Sgd(list, {.nesterov = true}), ArgumentError);
+  CHECK_THROWS_AS(Sgd(list, {.momentum = 0.9, .dampening = -1}), ArgumentError);
+  CHECK_THROWS_WITH_AS(Sgd(list, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}),
+                       doctest::Contains("no dampening"), ArgumentError);
   CHECK_THROWS_WITH_AS(Sgd({list[0], {"q", list[0].parameter}}, {}),
                        doctest::Contains("q is given twice"), ArgumentError);
   CHECK_THROWS_WITH_AS(Sgd({{{list[0]}, {}}, {{{"p0", list[1].parameter}}, {}}}),
