@@ -1,8 +1,14 @@
 #include "lockstep/optim/schedule.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/io/safetensors.h"
 
 #include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -43,7 +49,51 @@ TEST_CASE("warm-up, then another schedule") {
   CHECK(multiply_schedules(warmup, step_schedule(2, 0.5))(3) == Approx(0.4));
 }
 
+// tests/golden/make_optimizers.py, schedules(): every step of PyTorch's.
+TEST_CASE("one-cycle, polynomial and BERT's schedule equal PyTorch's") {
+  const TensorFile golden = read_safetensors("tests/golden/schedules.safetensors");
+  const std::vector<std::pair<const char*, Schedule>> cases{
+      {"one_cycle_cosine", one_cycle_schedule({.steps = 40})},
+      {"one_cycle_linear", one_cycle_schedule({.steps = 40,
+                                               .pct_start = 0.33,
+                                               .cosine = false,
+                                               .div_factor = 10,
+                                               .final_div_factor = 100})},
+      {"one_cycle_three_phases", one_cycle_schedule({.steps = 40, .three_phases = true})},
+      {"polynomial", polynomial_schedule(35, 2.5)},
+      {"warmup_linear", warmup_linear_schedule(7, 35)}};
+  for (const auto& [name, schedule] : cases) {
+    CAPTURE(std::string(name));
+    const std::vector<double> wanted = golden.at(name).to_vector<double>();
+    REQUIRE(wanted.size() == 40);
+    for (size_t step = 0; step < wanted.size(); ++step) {
+      CAPTURE(step);
+      // PyTorch's polynomial multiplies its rate from step to step.
+      CHECK(std::abs(schedule(static_cast<int64_t>(step)) - wanted[step]) <= 1e-14);
+    }
+    CHECK(schedule(39) == schedule(1000));
+  }
+}
+
+TEST_CASE("ends of polynomial, one-cycle and BERT's schedule") {
+  CHECK(polynomial_schedule(10, 2, 0.2)(5) == Approx(0.4));
+  CHECK(polynomial_schedule(10, 2, 0.2)(10) == 0.2);
+  CHECK(warmup_linear_schedule(0, 10)(0) == 1);
+  CHECK(one_cycle_schedule({.steps = 1})(0) == Approx(0.04 / 1e4));
+  CHECK(one_cycle_schedule({.steps = 10, .pct_start = 0.1})(0) == 1);  // no step to rise in
+  CHECK(one_cycle_schedule({.steps = 10, .pct_start = 0})(9) == Approx(0.04 / 1e4));
+  CHECK(one_cycle_schedule({.steps = 10, .pct_start = 1})(9) == 1);
+}
+
 TEST_CASE("wrong arguments") {
+  CHECK_THROWS_AS(polynomial_schedule(0), ArgumentError);
+  CHECK_THROWS_AS(polynomial_schedule(1, 0), ArgumentError);
+  CHECK_THROWS_AS(warmup_linear_schedule(5, 5), ArgumentError);
+  CHECK_THROWS_AS(one_cycle_schedule({}), ArgumentError);
+  CHECK_THROWS_AS(one_cycle_schedule({.steps = 9, .pct_start = 1.1}), ArgumentError);
+  CHECK_THROWS_AS(one_cycle_schedule({.steps = 9, .pct_start = 0.6, .three_phases = true}),
+                  ArgumentError);
+  CHECK_THROWS_AS(one_cycle_schedule({.steps = 9, .div_factor = 0}), ArgumentError);
   CHECK_THROWS_AS(step_schedule(0), ArgumentError);
   CHECK_THROWS_AS(cosine_schedule(0), ArgumentError);
   CHECK_THROWS_AS(warmup_schedule(-1), ArgumentError);
