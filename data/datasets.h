@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace lockstep {
 
@@ -40,15 +39,5 @@ struct SyntheticOptions {
 /// sample's own, a pure function of seed, split and index; label = index % classes. Learnable, and
 /// as large as wanted. Throws ArgumentError for sizes below 1.
 std::shared_ptr<const Dataset> synthetic(const SyntheticOptions& options);
-
-/// A data set by its name on the command line: "digits", "mnist", "fashion-mnist", "cifar10",
-/// "cifar100" or "synthetic" (whose options are the defaults). `directory` empty: the default of
-/// the set. Throws ArgumentError for an unknown name, or when a set without a default is given
-/// none.
-std::shared_ptr<const Dataset> open_dataset(const std::string& name, const std::string& directory,
-                                            Split split);
-const std::vector<std::string>& dataset_names();
-/// What the directory of a set without a default must hold, for a message; else empty.
-std::string wanted_directory(const std::string& name);
 
 }  // namespace lockstep

@@ -8,7 +8,13 @@
 
 namespace lockstep {
 
-enum class RandomPurpose : uint64_t { kShuffle = 1, kAugment = 2, kPrototypes = 3, kNoise = 4 };
+enum class RandomPurpose : uint64_t {
+  kShuffle = 1,
+  kAugment = 2,
+  kPrototypes = 3,
+  kNoise = 4,
+  kImage = 5
+};
 
 /// The seed of stream `number` for `purpose`: Philox of (seed, purpose), and of that and `number`.
 constexpr uint64_t stream_seed(uint64_t seed, RandomPurpose purpose, uint64_t number) {

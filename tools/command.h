@@ -14,5 +14,6 @@ struct Command {
 };
 
 Command launch_command(CLI::App& program);
+Command pack_command(CLI::App& program);
 
 }  // namespace lockstep::tools

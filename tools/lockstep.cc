@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   program.require_subcommand(1);
   const std::vector<lockstep::tools::Command> commands = {
       lockstep::tools::launch_command(program),
+      lockstep::tools::pack_command(program),
   };
   try {
     program.parse(argc, argv);

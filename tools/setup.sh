@@ -10,6 +10,8 @@ packages=(
   "libgloo-dev|collectives between CPU processes"
   "libcli11-dev|command lines"
   "nlohmann-json3-dev|JSON: checkpoint headers, metrics"
+  "libjpeg62-turbo-dev|image folders: JPEG"
+  "libpng-dev|image folders: PNG"
   "zlib1g-dev|gzip-compressed datasets"
   "git|the commit recorded with each run"
 )

@@ -1,12 +1,13 @@
 // The command-line flags that say what a trainer of images reads, and how.
 #pragma once
 
-#include "lockstep/data/datasets.h"
 #include "lockstep/data/loader.h"
+#include "lockstep/distributed/comm/process_group.h"
 #include "lockstep/train/checkpoint.h"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,15 @@ struct DataFlags {
   std::string data_dir;
   bool augment = false;
   int workers = 1;
+  // Of folder and packed:
+  std::optional<int64_t> image_size;      // not given: 224
+  std::optional<int64_t> resize_size;     // not given: image_size * 256 / 224
+  std::optional<double> val_fraction;     // not given: the folder has a train/
+  std::optional<double> least_crop_area;  // not given: 0.08
+  std::vector<double> color_jitter;       // up to four: brightness, contrast, saturation, hue
+  std::vector<double> mean, deviation;    // three each; not given: ImageNet's
+  std::string bad_images = "fatal";
+  int64_t max_image_pixels = 100'000'000;
 };
 
 void add_data_flags(CLI::App& app, DataFlags& flags);
@@ -33,14 +43,19 @@ struct TrainingData {
   std::shared_ptr<const Dataset> test;
 };
 
-/// Both splits. `seed` is of the augmentation. Throws IoError, among others when the splits'
-/// images differ in size or their classes in number.
-TrainingData open_data(const DataFlags& flags, uint64_t seed);
+/// Both splits. `seed` is of the augmentation; `warn`: what is odd, such as a class without images,
+/// goes to the log. Throws IoError, among others when the splits' images differ in size or their
+/// classes in number.
+TrainingData open_data(const DataFlags& flags, uint64_t seed, bool warn);
 
 /// What the loader does to a training image; null: nothing.
 ImageTransform data_transform(const DataFlags& flags, uint64_t seed);
 
 /// What a resumed run must have in common with the one that it goes on with.
 std::vector<RunTrait> data_traits(const DataFlags& flags);
+
+/// Collective, at the end of a run: how many images any rank has skipped, in words; empty: none, or
+/// --bad-images is not skip. The same on every rank.
+std::string skipped_images(const DataFlags& flags, const TrainingData& data, ProcessGroup& group);
 
 }  // namespace lockstep

@@ -7,6 +7,9 @@
 namespace lockstep {
 namespace {
 
+/// The share of a step above which waiting for data is worth a word.
+constexpr double kInputBound = 0.05;
+
 /// Three significant digits or so: 0.42, 4.2, 42.
 std::string ms_text(double ms) {
   char text[32];
@@ -81,7 +84,14 @@ std::string StepTimes::table() const {
   }
   std::snprintf(line, sizeof line, "%-24s %10.3f %10.3f\n", "gradients sent, MB",
                 quantile(kBytes, 0.5) * 1e-6, quantile(kBytes, 0.9) * 1e-6);
-  return text + line;
+  text += line;
+  const double wall = mean(kWall, size()), share = wall > 0 ? mean(kDataWait, size()) / wall : 0;
+  if (share > kInputBound) {
+    std::snprintf(line, sizeof line, "input-bound: data wait is %.0f %% of a step; ", 100 * share);
+    text += std::string(line) +
+            "more --workers, a packed data set (lockstep pack --resize) or smaller images help\n";
+  }
+  return text;
 }
 
 }  // namespace lockstep

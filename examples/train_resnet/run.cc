@@ -145,7 +145,7 @@ RunDirOptions run_dir_options(const Options& o) {
 
 void preflight(const Options& o, int world) {
   check_group_flags(o.group, world);
-  const TrainingData data = open_data(o.data, o.seed);
+  const TrainingData data = open_data(o.data, o.seed, /*warn=*/false);
   sampler(o, *data.train, true, 0, world);
   sampler(o, *data.test, false, 0, world);
   if (!o.output_dir.empty()) RunDir::check(run_dir_options(o));
@@ -167,7 +167,8 @@ void run(const Options& o, ProcessGroup& group) {
   std::FILE* console = rank == 0 ? stdout : nullptr;
   Progress progress(console);
 
-  const auto [train_set, test_set] = open_data(o.data, o.seed);
+  const TrainingData data = open_data(o.data, o.seed, /*warn=*/rank == 0);
+  const auto& [train_set, test_set] = data;
   DataLoader train_data(train_set, sampler(o, *train_set, true, rank, world),
                         {.workers = o.data.workers, .transform = data_transform(o.data, o.seed)});
   DataLoader test_data(test_set, sampler(o, *test_set, false, rank, world),
@@ -258,6 +259,8 @@ void run(const Options& o, ProcessGroup& group) {
   const TrainResult result = trainer.run();
   if (o.trace) write_trace(o, timeline, group);
   progress.say("\n" + trainer.step_times().table());
+  const std::string skipped = skipped_images(o.data, data, group);
+  if (!skipped.empty()) progress.say(skipped);
   progress.say(str("test accuracy ", format_percent(result.test_accuracy), " in the last epoch, ",
                    format_percent(result.best_accuracy), " at best"));
 }

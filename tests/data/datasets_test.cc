@@ -1,6 +1,7 @@
 #include "lockstep/data/datasets.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/open_dataset.h"
 
 #include <doctest/doctest.h>
 #include <array>

@@ -47,6 +47,23 @@ TEST_CASE("how communication is put") {
   }
 }
 
+TEST_CASE("waiting for data is worth a word above 5 % of a step") {
+  const auto table_of = [](double wait_ms) {
+    StepTimes times;
+    for (int i = 0; i < 10; ++i) {
+      StepSummary step = summary(10, 0, 0, 100);
+      step.ms[static_cast<size_t>(Activity::kDataWait)] =
+          i == 0 ? 10 * wait_ms : 0;  // one step waits for all
+      times.add(step);
+    }
+    return times.table();
+  };
+  CHECK(table_of(12).find("input-bound: data wait is 12 % of a step; more --workers") !=
+        std::string::npos);
+  CHECK(table_of(4.9).find("input-bound") == std::string::npos);
+  CHECK(StepTimes().table().find("input-bound") == std::string::npos);
+}
+
 TEST_CASE("the progress line") {
   const std::string line = format_progress({.epoch = 1,
                                             .epochs = 10,
