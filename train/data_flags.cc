@@ -125,6 +125,9 @@ std::string wrong_data_flags(const DataFlags& flags) {
     return "--least-crop-area and --color-jitter want --augment";
   if (std::count(flags.deviation.begin(), flags.deviation.end(), 0.0) > 0)
     return "--std wants values above 0";
+  const int64_t size = flags.image_size.value_or(ImageViewOptions().size);
+  if (flags.resize_size.value_or(size) < size)
+    return str("--resize-size wants at least the --image-size, ", size);
   if (flags.color_jitter.size() == 4 && flags.color_jitter[3] > 0.5)
     return "--color-jitter wants a hue of at most 0.5";
   return "";
