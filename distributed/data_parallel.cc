@@ -1,6 +1,5 @@
 #include "lockstep/distributed/data_parallel.h"
 
-#include "lockstep/autograd/record.h"
 #include "lockstep/distributed/agreement.h"
 #include "lockstep/tensor/ops/copy.h"
 
@@ -36,6 +35,8 @@ void DataParallel::build() {
       frozen.push_back(std::move(named));
     }
   }
+  check(!options_.skip_unused_buckets || options_.find_unused_parameters || options_.static_graph,
+        "DataParallel: skip_unused_buckets wants find_unused_parameters or static_graph");
   check(!trained.empty(), "DataParallel: the module has no parameter that requires a gradient",
         frozen.empty() ? "" : "; all are frozen: set_requires_grad(true) on those to train");
 
@@ -50,7 +51,6 @@ void DataParallel::build() {
     group_.broadcast(values_.bucket(static_cast<int>(b)), 0)->wait();
   }
   for (const NamedParameter& named : frozen) group_.broadcast(named.parameter.data(), 0)->wait();
-  guard_frozen(std::move(frozen));
   buffers_.emplace(std::move(buffers), group_);
   broadcast_buffers();
 
@@ -59,43 +59,22 @@ void DataParallel::build() {
                           .find_unused_parameters = options_.find_unused_parameters,
                           .static_graph = options_.static_graph,
                           .skip_unused_buckets = options_.skip_unused_buckets,
+                          .frozen = std::move(frozen),
                           .reduction = options_.reduction,
                           .timeline = options_.timeline,
-                          .at_begin = [this] { begin_of_step(); },
                           .at_end = [this] { end_of_step(); }};
+  if (options_.broadcast_buffers) reducing.at_begin = [this] { buffers_->start(); };
+  const int64_t steps = reducer_ != nullptr ? reducer_->steps() : 0;
   reducer_.reset();  // before the next one takes the gradients' memory
   reducer_ = std::make_unique<Reducer>(trained_, std::move(plan), group_, std::move(reducing));
-}
-
-void DataParallel::guard_frozen(std::vector<NamedParameter> frozen) {
-  frozen_ = std::move(frozen);
-  frozen_hooks_.clear();
-  for (NamedParameter& named : frozen_) {
-    frozen_hooks_.push_back(named.parameter.on_grad_ready(
-        [this](const Variable&) { at_end_of_backward([this](bool) { refuse_unfrozen(); }); }));
-  }
-}
-
-void DataParallel::refuse_unfrozen() const {
-  for (const auto& [name, parameter] : frozen_) {
-    check(!parameter.requires_grad(), "DataParallel: ", name,
-          " was frozen when the module was wrapped and wants a gradient now, which nobody would "
-          "average; call rebuild() after unfreezing");
-  }
-}
-
-void DataParallel::begin_of_step() {
-  // Here all ranks are at the same place among the collectives, so that all can go on after it.
-  refuse_unfrozen();
-  if (options_.broadcast_buffers) buffers_->start();
+  reducer_->set_steps(steps);
 }
 
 BucketPlan DataParallel::make_plan(const std::vector<ParamSpec>& specs,
                                    const std::vector<int>& arrival_order) const {
   return plan_of_rank_zero(group_, specs, [&] {
-    const double rest = options_.bucket_cap_mb;
-    const BucketCaps caps{.first_mb = options_.first_bucket_cap_mb.value_or(std::min(1.0, rest)),
-                          .rest_mb = rest,
+    const BucketCaps caps{.first_mb = first_cap_mb(options_),
+                          .rest_mb = options_.bucket_cap_mb,
                           .last_mb = options_.last_bucket_cap_mb,
                           .list_mb = options_.bucket_caps_mb};
     return in_mode(plan_in_order(options_.planner ? options_.planner : plan_buckets, specs,
@@ -134,16 +113,18 @@ void DataParallel::end_of_step() {
   if (plan != reducer_->plan()) adopt_plan(plan);
 }
 
-void DataParallel::adopt_plan(BucketPlan plan) {
-  check_plan(plan, specs_);
-  plan = in_mode(std::move(plan), specs_);
+void DataParallel::adopt_plan(const BucketPlan& plan) {
+  // Rank 0's, so that ranks that were given unlike plans do not add unlike gradients.
+  const BucketPlan agreed =
+      plan_of_rank_zero(group_, specs_, [&] { return in_mode(plan, specs_); });
+  reducer_->adopt(agreed);
+  move_values(agreed);
   settled_ = true;
-  move_values(plan);
-  reducer_->adopt(std::move(plan));
 }
 
 void DataParallel::rebuild() {
   check(reducer_->synchronize(), "DataParallel: rebuild() within no_sync()");
+  check(!reducer_->in_backward(), "DataParallel: rebuild() within a backward");
   build();
 }
 

@@ -14,6 +14,7 @@
 
 #include "lockstep/distributed/buffer_broadcast.h"
 #include "lockstep/distributed/comm/process_group.h"
+#include "lockstep/distributed/ddp_options.h"
 #include "lockstep/distributed/reduce/reducer.h"
 #include "lockstep/nn/module.h"
 
@@ -23,27 +24,6 @@
 #include <vector>
 
 namespace lockstep {
-
-/// The same on every rank.
-struct DdpOptions {
-  DdpMode mode = DdpMode::kOverlapped;
-  double bucket_cap_mb = 25;  // MiB of gradients at which a bucket closes; 0: each gradient alone
-  std::optional<double> first_bucket_cap_mb = std::nullopt;  // unset: 1, or less with the rest
-  std::optional<double> last_bucket_cap_mb = std::nullopt;   // BucketCaps::last_mb
-  std::vector<double> bucket_caps_mb = {};                   // BucketCaps::list_mb
-  Planner planner = nullptr;                                 // null: plan_buckets
-  /// After the first synchronised backward, buckets are planned anew for the order in which rank 0
-  /// completed its gradients.
-  bool replan = true;
-  bool find_unused_parameters = false;
-  bool static_graph = false;         // see ReducerOptions for these three
-  bool skip_unused_buckets = false;  //
-  /// Each synchronised backward brings rank 0's buffers to all ranks before the next forward.
-  bool broadcast_buffers = true;
-  std::vector<std::string> ignore = {};  // parameters and buffers that stay each rank's own
-  BucketReduction reduction = nullptr;   // how a bucket is summed; null: all_reduce
-  Timeline* timeline = nullptr;  // where communication is recorded; must outlive the wrapper
-};
 
 /// While one lives, backward only accumulates gradients on this rank. What counts is whether one
 /// lives when backward produces its first gradient: wrap the call of backward(); where forward ran
@@ -87,30 +67,30 @@ class DataParallel {
   const BucketPlan& plan() const { return reducer_->plan(); }
   /// The parameters that the plan indexes.
   const std::vector<ParamSpec>& param_specs() const { return specs_; }
-  /// Takes a plan, the same on every rank, and keeps it: that of a checkpoint, so that a resumed
-  /// run adds up in the same order.
-  void adopt_plan(BucketPlan plan);
+  /// The same parameters themselves.
+  const std::vector<NamedParameter>& parameters() const { return trained_; }
+  const std::vector<std::string>& ignored() const { return options_.ignore; }
+  /// Collective: takes rank 0's plan and keeps it: that of a checkpoint, so that a resumed run adds
+  /// up in the same order.
+  void adopt_plan(const BucketPlan& plan);
+  /// Steps that were taken before: a resumed run's hooks count on.
+  void set_steps(int64_t steps) { reducer_->set_steps(steps); }
   ProcessGroup& group() const { return group_; }
 
  private:
   void build();
-  void guard_frozen(std::vector<NamedParameter> frozen);
-  void refuse_unfrozen() const;
   BucketPlan in_mode(BucketPlan plan, const std::vector<ParamSpec>& specs) const;
   BucketPlan make_plan(const std::vector<ParamSpec>& specs,
                        const std::vector<int>& arrival_order) const;
   void move_values(const BucketPlan& plan);
-  void begin_of_step();
   void end_of_step();
 
   Module& module_;
   ProcessGroup& group_;
   DdpOptions options_;
   std::vector<NamedParameter> trained_;
-  std::vector<ParamSpec> specs_;        // of the same
-  FlatArena values_;                    // of the same
-  std::vector<NamedParameter> frozen_;  // when the module was wrapped
-  std::vector<HookHandle> frozen_hooks_;
+  std::vector<ParamSpec> specs_;  // of the same
+  FlatArena values_;              // of the same
   std::optional<BufferBroadcast> buffers_;
   bool settled_ = false;  // the plan is final
   std::unique_ptr<Reducer> reducer_;

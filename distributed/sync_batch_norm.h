@@ -14,7 +14,8 @@ namespace lockstep {
 ///
 /// Collective, like the construction of DataParallel, before or after it; not while a backward
 /// runs. The layers talk through a group of their own, split from `group`, so that their
-/// collectives never wait behind those of gradient buckets. The layers own it together, with the
+/// collectives never wait behind those of gradient buckets; the timeline counts their time as
+/// forward and backward. The layers own it together, with the
 /// graphs that they recorded: it may outlive `group`, ends with the last of them, and fails on the
 /// other ranks when one rank lets go of its model while others still train.
 ///

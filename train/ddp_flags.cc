@@ -21,11 +21,6 @@ std::string read_text(const std::string& file) {
   return {bytes.begin(), bytes.end()};
 }
 
-double first_cap(const DdpFlags& flags) {
-  // Without the minimum, --bucket-cap-mb 0 alone would not give each gradient a bucket.
-  return flags.first_bucket_cap_mb.value_or(std::min(1.0, flags.bucket_cap_mb));
-}
-
 /// Empty, or what is wrong with it.
 std::string check_comm_hook(const std::string& text) {
   try {
@@ -79,6 +74,11 @@ void add_ddp_flags(CLI::App& app, DdpFlags& flags) {
       ->check(check_comm_hook);
 }
 
+bool has_caps(const DdpFlags& flags) {
+  return flags.bucket_cap_mb != DdpFlags{}.bucket_cap_mb || flags.first_bucket_cap_mb ||
+         flags.last_bucket_cap_mb || !flags.bucket_caps_mb.empty() || !flags.bucket_plan.empty();
+}
+
 const char* wrong_ddp_flags(const DdpFlags& flags) {
   if (flags.mode == "naive" && !flags.bucket_plan.empty()) {
     return "--ddp-mode naive reduces each gradient alone; it takes no --bucket-plan";
@@ -96,7 +96,7 @@ std::shared_ptr<CommHook> comm_hook(const DdpFlags& flags) {
 DdpOptions ddp_options(const DdpFlags& flags, Timeline* timeline) {
   return {.mode = parse_ddp_mode(flags.mode),
           .bucket_cap_mb = flags.bucket_cap_mb,
-          .first_bucket_cap_mb = first_cap(flags),
+          .first_bucket_cap_mb = flags.first_bucket_cap_mb,
           .last_bucket_cap_mb = flags.last_bucket_cap_mb,
           .bucket_caps_mb = flags.bucket_caps_mb,
           .find_unused_parameters = flags.find_unused_parameters,
@@ -112,7 +112,7 @@ std::vector<RunTrait> ddp_traits(const DdpFlags& flags) {
   return {
       {"--ddp-mode", in_buckets ? "bucketed or overlapped" : flags.mode},
       {"--bucket-cap-mb", str(flags.bucket_cap_mb)},
-      {"--first-bucket-cap-mb", str(first_cap(flags))},
+      {"--first-bucket-cap-mb", str(first_cap_mb(ddp_options(flags, nullptr)))},
       {"--last-bucket-cap-mb", flags.last_bucket_cap_mb ? str(*flags.last_bucket_cap_mb) : "none"},
       {"--bucket-caps-mb", list.empty() ? "none" : list},
       {"--bucket-plan", flags.bucket_plan.empty() ? "none" : "a file"},

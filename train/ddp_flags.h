@@ -32,6 +32,9 @@ struct DdpFlags {
 
 void add_ddp_flags(CLI::App& app, DdpFlags& flags);
 
+/// Whether they ask for certain buckets.
+bool has_caps(const DdpFlags& flags);
+
 /// What is wrong with the flags together, for a usage error; null: nothing.
 const char* wrong_ddp_flags(const DdpFlags& flags);
 

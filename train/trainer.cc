@@ -19,6 +19,10 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options)
         options_.log_interval);
   check(options_.checkpoint_every >= 0, "Trainer: wanted checkpoint_every >= 0, got ",
         options_.checkpoint_every);
+  check(parts_.ddp.ignored().empty(),
+        "Trainer: a checkpoint holds rank 0's model, so no parameter can be each rank's own; got "
+        "DdpOptions::ignore with ",
+        parts_.ddp.ignored().empty() ? "" : parts_.ddp.ignored()[0]);
   check(parts_.train_data.batches() >= 1, "Trainer: wanted at least one batch in an epoch, got 0");
 }
 
@@ -98,7 +102,7 @@ bool Trainer::train_step() {
   {
     const ScopedSpan span(timeline, Activity::kOptimizer);
     if (std::isfinite(options_.clip_grad_norm)) {
-      clip_grad_norm(parts_.model.named_parameters(), options_.clip_grad_norm);
+      clip_grad_norm(parts_.ddp.parameters(), options_.clip_grad_norm);
     }
     parts_.optimizer.set_lr_factor(parts_.schedule(position_.step));
     parts_.optimizer.step();
@@ -159,8 +163,8 @@ void Trainer::log_interval() {
 }
 
 Meter::Result Trainer::evaluate() {
-  // Running statistics differ between the ranks until then; rank 0's count, as they are what a
-  // checkpoint holds.
+  // Where steps do not bring them along, running statistics differ between the ranks until now;
+  // rank 0's count, as they are what a checkpoint holds.
   parts_.ddp.broadcast_buffers();
   parts_.model.eval();
   const NoGrad no_grad;

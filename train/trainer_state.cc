@@ -109,6 +109,7 @@ void Trainer::resume(const std::string& path) {
   meter_.set_sums({sums[0], sums[1], sums[2]});
   best_accuracy_ = checkpoint.best_accuracy;
   position_ = at;
+  parts_.ddp.set_steps(at.step);
 }
 
 }  // namespace lockstep

@@ -106,8 +106,9 @@ std::string to_string(const LinkSpec& link) {
 }
 
 void check_link(const LinkSpec& link) {
-  check(std::isfinite(link.gbit_per_s) && link.gbit_per_s > 0,
-        "LinkSpec: wanted a positive rate in Gbit/s, got ", link.gbit_per_s);
+  // Below a kbit/s a bucket's time would leave the range of a clock.
+  check(std::isfinite(link.gbit_per_s) && link.gbit_per_s >= 1e-6,
+        "LinkSpec: wanted a rate of at least 1e-6 Gbit/s, got ", link.gbit_per_s);
   check(link.latency.count() >= 0 && link.straggler_delay.count() >= 0,
         "LinkSpec: wanted no negative times, got a latency of ", link.latency.count(),
         " us and a delay of ", link.straggler_delay.count(), " ms");

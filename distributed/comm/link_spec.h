@@ -30,7 +30,7 @@ LinkSpec parse_link(std::string_view text);
 /// "1 Gbit/s, 50 us", and the rest where there is any.
 std::string to_string(const LinkSpec& link);
 
-/// Throws ArgumentError unless the rate is positive and nothing is negative.
+/// Throws ArgumentError unless the rate is at least 1 kbit/s and nothing is negative.
 void check_link(const LinkSpec& link);
 
 }  // namespace lockstep

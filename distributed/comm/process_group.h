@@ -1,9 +1,10 @@
 // The interface of collective communication. A ProcessGroup is one rank's end of a group of ranks,
 // which may be processes (gloo_group.h), threads (thread_group.h) or this process alone
-// (single_group.h).
+// (single_group.h), or another group with something in between (wrap_process_group.h).
 //
 // Order: every rank issues the operations of one group in the same order; they run in that order,
-// one after the other, beside the caller. What the ranks call is compared: a difference in the
+// one after the other, beside the caller, but for round_robin_group.h, where those on different
+// memory may overlap. What the ranks call is compared: a difference in the
 // operation, the dtype or the number of elements throws CommError on every rank and names both
 // calls.
 //
@@ -64,7 +65,7 @@ class ProcessGroup {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// "threads", "gloo", "single".
+  /// "threads", "gloo", "single", or for a group over a group "emulated 1 Gbit/s, 0 us over gloo".
   virtual const char* backend() const = 0;
 
   /// In place: tensor[i] = op over the ranks of tensor[i]. Every rank receives the same bits, and

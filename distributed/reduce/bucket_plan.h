@@ -2,8 +2,7 @@
 // et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", PVLDB 13(12),
 // 2020).
 //
-// A plan is a value, made by a pure function of the parameters and the caps. Every rank makes the
-// same one.
+// A plan is a value, made by a pure function of the parameters and the caps.
 #pragma once
 
 #include "lockstep/tensor/dtype.h"
@@ -55,8 +54,8 @@ struct BucketPlan {
   bool operator==(const BucketPlan&) const = default;
 };
 
-/// Makes a plan for gradients that arrive from the last parameter to the first. Must be a pure
-/// function: every rank calls it and relies on the others' getting the same.
+/// Makes a plan for gradients that arrive from the last parameter to the first. Rank 0 calls it and
+/// sends the plan to the others.
 using Planner = std::function<BucketPlan(std::span<const ParamSpec>, const BucketCaps&)>;
 
 /// The planner by default. Walks the parameters from last to first, which is about the order in

@@ -1,5 +1,6 @@
 #include "lockstep/distributed/reduce/comm_hook_runner.h"
 
+#include "lockstep/base/timeline.h"
 #include "lockstep/distributed/comm/thread_signals.h"
 #include "lockstep/tensor/stream.h"
 
@@ -19,12 +20,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             steady_clock::now().time_since_epoch())
-      .count();
-}
-
 /// One bucket on its way through the hook.
 class HookWork final : public Work {
  public:
@@ -39,9 +34,9 @@ class HookWork final : public Work {
   /// In the hook's thread; throws what the hook throws. The work is complete only after complete().
   void run(CommHook& hook, ProcessGroup& group) {
     current_stream(device_).wait(produced_);
-    const int64_t start = now_ns();
+    const int64_t start = Timeline::now_ns();
     bytes_sent_ = hook.reduce(bucket_, group);
-    times_ = {start, now_ns()};
+    times_ = {start, Timeline::now_ns()};
     finished_ = current_stream(device_).record();
   }
 
@@ -144,8 +139,13 @@ class Runner {
     auto work = std::make_shared<HookWork>(bucket);
     {
       const std::lock_guard lock(mutex_);
-      if (failure_) throw CommError(str("communication hook: it has failed already: ", *failure_));
-      queue_.push_back(work);
+      if (!failure_) {
+        queue_.push_back(work);
+      } else {
+        // Not thrown here, in the middle of backward: whoever waits for the buckets in order meets
+        // the one that failed, with its own exception.
+        work->fail(nullptr, str("communication hook: it has failed already: ", *failure_));
+      }
     }
     wake_.notify_one();
     return work;

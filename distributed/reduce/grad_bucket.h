@@ -16,10 +16,13 @@ struct GradBucket {
   struct Param {
     std::string name;
     Tensor grad;  // a view into `flat`, in the parameter's shape
+    /// Some rank has a gradient. Otherwise `grad` is zero everywhere and must stay so: nobody will
+    /// look at it.
+    bool used = true;
   };
 
   int index = 0;      // in launch order; the same until buckets are planned anew
-  int64_t step = 0;   // synchronised backwards before this one
+  int64_t step = 0;   // synchronised backwards before this one, in the whole run
   bool last = false;  // no bucket of this backward comes after it
   /// Of one dtype, already divided by the number of ranks. Between and after the gradients lies
   /// padding, which is zero and must stay zero.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -20,36 +21,54 @@ size_t bucket_of(int param, const BucketPlan& plan) {
   return b;
 }
 
+/// "a, b, c and 4 more".
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t k = 0; k < std::min(names.size(), kNamed); ++k) {
+    text += str(k > 0 ? ", " : "", names[k]);
+  }
+  return names.size() > kNamed ? str(text, " and ", names.size() - kNamed, " more") : text;
+}
+
 }  // namespace
 
 void throw_missing_gradient(const Tensor& here, std::span<const NamedParameter> parameters,
+                            std::span<const NamedParameter> frozen, bool unused_allowed,
                             const BucketPlan& plan, ProcessGroup& group) {
-  const int64_t count = here.numel();
-  Tensor all = Tensor::empty({group.size(), count}, DType::kI32);
+  const auto count = static_cast<size_t>(here.numel());
+  Tensor all = Tensor::empty({group.size(), here.numel()}, DType::kI32);
   group.all_gather(all, here)->wait();
 
-  std::vector<int> ranks;
-  std::string names;
-  size_t missing = 0;  // on the first of the ranks
+  int first_rank = -1, ranks = 0;
+  std::vector<std::string> missing, unfrozen;  // on the first rank
   for (int rank = 0; rank < group.size(); ++rank) {
-    const int32_t* row = all.data<int32_t>() + rank * count;
-    if (std::find(row, row + count, 0) == row + count) continue;
-    ranks.push_back(rank);
-    if (ranks.size() > 1) continue;
-    for (int64_t i = 0; i < count; ++i) {
-      if (row[i] != 0) continue;
-      if (missing++ >= kNamed) continue;
-      names += str(missing > 1 ? ", " : "", parameters[static_cast<size_t>(i)].name, " (bucket ",
-                   bucket_of(static_cast<int>(i), plan), ")");
+    const int32_t* row = all.data<int32_t>() + static_cast<size_t>(rank) * count;
+    std::vector<std::string> lacks, thawed;
+    for (size_t i = 0; i < count; ++i) {
+      if (row[i] != 0 || (unused_allowed && i < parameters.size())) continue;
+      if (i >= parameters.size()) {
+        thawed.push_back(frozen[i - parameters.size()].name);
+      } else {
+        lacks.push_back(
+            str(parameters[i].name, " (bucket ", bucket_of(static_cast<int>(i), plan), ")"));
+      }
     }
+    if (lacks.empty() && thawed.empty()) continue;
+    if (++ranks > 1) continue;
+    first_rank = rank;
+    missing = std::move(lacks);
+    unfrozen = std::move(thawed);
   }
-  if (missing > kNamed) names += str(" and ", missing - kNamed, " more");
-  if (ranks.size() > 1) names += str("; parameters are missing on ", ranks.size(), " ranks");
-  throw ArgumentError(
-      str("reducer: rank ", ranks.at(0), ": backward brought no gradient for ", names,
-          "; each parameter must take part in the loss on every rank: set find_unused_parameters, "
-          "ignore it, or freeze it with set_requires_grad(false) before wrapping; if it was frozen "
-          "afterwards, call rebuild()"));
+  const std::string others = ranks > 1 ? str("; so it is on ", ranks, " ranks") : "";
+  check(unfrozen.empty(), "reducer: rank ", first_rank, ": ", listed(unfrozen),
+        " was frozen when the module was wrapped and wants a gradient now, which nobody would "
+        "average; call rebuild() on every rank after unfreezing",
+        others);
+  throw ArgumentError(str(
+      "reducer: rank ", first_rank, ": backward brought no gradient for ", listed(missing), others,
+      "; each parameter must take part in the loss on every rank: set find_unused_parameters, "
+      "ignore it, or freeze it with set_requires_grad(false) before wrapping; if it was frozen "
+      "afterwards, call rebuild()"));
 }
 
 }  // namespace lockstep

@@ -11,11 +11,14 @@
 
 namespace lockstep {
 
-/// Collective: throws ArgumentError with one text on every rank: the first rank that lacks a
-/// gradient, the parameters, their buckets, and what to do. `here`: i32, one for each parameter, 0
-/// where this rank has no gradient; some rank has a 0.
+/// Collective: throws ArgumentError with one text on every rank: the first rank on which something
+/// is wrong, the parameters, their buckets, and what to do. `here`: i32, for each of `parameters`
+/// whether this rank has a gradient, then for each of `frozen` whether it still is; some rank has a
+/// 0, for a parameter unless `unused_allowed`, or for a frozen one.
 [[noreturn]] void throw_missing_gradient(const Tensor& here,
                                          std::span<const NamedParameter> parameters,
-                                         const BucketPlan& plan, ProcessGroup& group);
+                                         std::span<const NamedParameter> frozen,
+                                         bool unused_allowed, const BucketPlan& plan,
+                                         ProcessGroup& group);
 
 }  // namespace lockstep

@@ -17,19 +17,22 @@ Reducer::Reducer(std::vector<NamedParameter> parameters, BucketPlan plan, Proces
       group_(group),
       options_(std::move(options)),
       reached_(parameters_.size()),
-      used_(parameters_.size()) {
+      used_(parameters_.size() + options_.frozen.size()) {
   check(!parameters_.empty(), "reducer: no parameter requires a gradient");
   for (const auto& [name, parameter] : parameters_) {
     specs_.push_back({name, parameter.shape(), parameter.dtype()});
   }
+  // A hook may keep what it has not sent, so it must know what nobody uses.
+  know_unused_early_ = options_.skip_unused_buckets || options_.reduction != nullptr;
   if (options_.reduction == nullptr) {
     options_.reduction = [&group](const GradBucket& b) { return group.all_reduce(b.flat); };
   }
   adopt(std::move(plan));
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    hooks_.push_back(
-        parameters_[i].parameter.on_grad_ready([this, i](const Variable&) { on_ready(i); }));
-  }
+  const auto listen = [&](NamedParameter& named, size_t i) {
+    hooks_.push_back(named.parameter.on_grad_ready([this, i](const Variable&) { on_ready(i); }));
+  };
+  for (size_t i = 0; i < parameters_.size(); ++i) listen(parameters_[i], i);
+  for (NamedParameter& named : options_.frozen) listen(named, parameters_.size());
 }
 
 Reducer::~Reducer() {
@@ -73,7 +76,7 @@ void Reducer::on_ready(size_t param) {
     at_end_of_backward([this](bool completed) { end(completed); });
     begin(param);
   }
-  if (!reducing_) return;
+  if (!reducing_ || param >= parameters_.size()) return;  // a frozen one: see settle_unused
   arrivals_.push_back(static_cast<int>(param));
   mark_ready(param);
 }
@@ -85,6 +88,9 @@ void Reducer::begin(size_t first) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     reached_[i] = i == first || (first != kNone && awaits_gradient(parameters_[i].parameter));
     used_.update(i, reached_[i], parameters_[i].parameter.grad().has_value());
+  }
+  for (size_t k = 0; k < options_.frozen.size(); ++k) {
+    used_.update(parameters_.size() + k, !options_.frozen[k].parameter.requires_grad(), false);
   }
   reducing_ = synchronize_;
   if (reducing_) start_reducing();
@@ -104,13 +110,13 @@ void Reducer::start_reducing() {
   } else if (!used_.as_learned()) {
     const std::string message =
         str("reducer: rank ", group_.rank(),
-            ": static_graph: this backward reaches other parameters than the first one; use "
-            "find_unused_parameters");
+            ": static_graph: this backward reaches other parameters than the first one, or one was "
+            "unfrozen; use find_unused_parameters, or call rebuild()");
     group_.abort(message);  // the others wait for buckets as they were learned
     throw ArgumentError(message);
   }
   if (options_.at_begin) options_.at_begin();
-  if (options_.skip_unused_buckets) skip_unused_buckets();
+  if (know_unused_early_ && unused_allowed()) find_unused();
   // What this backward will not reach is ready now. Its share of the sum is zero, or what earlier
   // micro-batches left.
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -121,13 +127,18 @@ void Reducer::start_reducing() {
   }
 }
 
-void Reducer::skip_unused_buckets() {
+void Reducer::find_unused() {
+  const int64_t begin = Timeline::now_ns();
   used_.wait();
+  record_wait(begin);
   for (size_t b = 0, last = 0; b < buckets_.size(); ++b) {
-    const std::vector<int>& params = plan_.buckets[b].params;
-    buckets_[b].skipped = std::all_of(params.begin(), params.end(), [&](int i) {
-      return used_.ranks_with(static_cast<size_t>(i)) == 0;
-    });
+    bool any = false;
+    for (size_t k = 0; k < plan_.buckets[b].params.size(); ++k) {
+      const auto i = static_cast<size_t>(plan_.buckets[b].params[k]);
+      buckets_[b].view.params[k].used = used_.ranks_with(i) > 0;
+      any = any || used_.ranks_with(i) > 0;
+    }
+    buckets_[b].skipped = options_.skip_unused_buckets && !any;
     if (buckets_[b].skipped) continue;
     buckets_[last].view.last = false;
     buckets_[b].view.last = true;
@@ -178,14 +189,17 @@ void Reducer::finish() {
 
 void Reducer::settle_unused() {
   bool lacking = false;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
+  for (size_t i = 0; i < parameters_.size() + options_.frozen.size(); ++i) {
     const int ranks = used_.ranks_with(i);
-    lacking = lacking || ranks < group_.size();
+    const bool frozen = i >= parameters_.size();
+    lacking = lacking || (ranks < group_.size() && (frozen || !unused_allowed()));
+    if (frozen) continue;
     // Some rank had a gradient: all have the mean now. None had: grad() stays what it was.
     if (ranks > 0 && !reached_[i]) parameters_[i].parameter.set_grad_defined(true);
   }
-  if (lacking && !options_.find_unused_parameters && !options_.static_graph) {
-    throw_missing_gradient(used_.here(), parameters_, plan_, group_);
+  if (lacking) {
+    throw_missing_gradient(used_.here(), parameters_, options_.frozen, unused_allowed(), plan_,
+                           group_);
   }
   if (options_.static_graph) used_.learn();
   used_.forget();
@@ -206,9 +220,12 @@ void Reducer::wait_for_all() {
                       sent < 0 ? plan_.buckets[b].bytes : sent});
   }
   used_.wait();
-  if (timeline != nullptr) {
-    timeline->record({Activity::kCommWait, -1, begin, Timeline::now_ns(), 0});
-  }
+  record_wait(begin);
+}
+
+void Reducer::record_wait(int64_t begin_ns) {
+  if (options_.timeline == nullptr) return;
+  options_.timeline->record({Activity::kCommWait, -1, begin_ns, Timeline::now_ns(), 0});
 }
 
 void Reducer::abandon() {
@@ -220,6 +237,9 @@ void Reducer::abandon() {
     }
   }
   used_.forget();
+  // Ranks may have stopped at different places; the next exchange shows it before a bucket of one
+  // meets another bucket of the same size.
+  used_.unlearn();
 }
 
 void Reducer::contribute_nothing() {
@@ -237,7 +257,7 @@ std::vector<int> Reducer::arrival_order() const {
   std::vector<int> order = arrivals_;
   for (const Bucket& bucket : plan_.buckets) {
     for (int i : bucket.params) {
-      if (!reached_[static_cast<size_t>(i)]) order.push_back(i);
+      if (std::count(arrivals_.begin(), arrivals_.end(), i) == 0) order.push_back(i);
     }
   }
   return order;

@@ -46,8 +46,11 @@ struct ReducerOptions {
   bool static_graph = false;
   /// Buckets of which no rank uses a parameter do not travel (section 6.2.2, layer drop). Which
   /// they are is known before the first bucket, at the price of one small all-reduce that backward
-  /// waits for. With find_unused_parameters.
+  /// waits for. With find_unused_parameters or static_graph.
   bool skip_unused_buckets = false;
+  /// The module's other parameters, in the same order on every rank. One that is unfrozen on some
+  /// rank is an error on every rank, at the end of the same backward.
+  std::vector<NamedParameter> frozen = {};
   BucketReduction reduction = nullptr;  // null: all_reduce
   Timeline* timeline = nullptr;         // null: none; must outlive the reducer
   /// Called in each synchronised backward, on every rank at the same place among the collectives:
@@ -77,6 +80,11 @@ class Reducer {
   /// loss depends on no parameter. With find_unused_parameters.
   void contribute_nothing();
 
+  bool in_backward() const { return in_backward_; }
+  /// Synchronised backwards so far, for hooks; a resumed run counts on.
+  int64_t steps() const { return steps_; }
+  void set_steps(int64_t steps) { steps_ = steps; }
+
   const BucketPlan& plan() const { return plan_; }
   /// Lays gradient memory out by another plan, the same on every rank. Gradients are kept; tensors
   /// of theirs that were obtained before throw when used. Not within a backward.
@@ -99,13 +107,15 @@ class Reducer {
   void on_ready(size_t param);
   void begin(size_t first);
   void start_reducing();
-  void skip_unused_buckets();
+  void find_unused();
   void mark_ready(size_t param);
   void launch(size_t bucket);
   void end(bool completed);
   void finish();
   void settle_unused();
   void wait_for_all();
+  void record_wait(int64_t begin_ns);
+  bool unused_allowed() const { return options_.find_unused_parameters || options_.static_graph; }
   void abandon();
 
   std::vector<NamedParameter> parameters_;
@@ -118,6 +128,7 @@ class Reducer {
   std::vector<HookHandle> hooks_;
 
   bool synchronize_ = true;
+  bool know_unused_early_ = false;
   bool in_backward_ =
       false;  // from a backward's first gradient to its end; the rest belongs to that backward
   bool reducing_ = false;      // whether it synchronises

@@ -31,6 +31,7 @@ class UsedParameters {
   int ranks_with(size_t i) const;
   /// Keeps what the last exchange found, for a graph that does not change: no further exchange.
   void learn() { learned_ = here_copy(); }
+  void unlearn() { learned_.clear(); }
   bool learned() const { return !learned_.empty(); }
   /// Whether this rank's parameters are those that it had then.
   bool as_learned() const { return learned_ == here_copy(); }

@@ -18,8 +18,11 @@ class ByteHook : public CommHook {
 
     Tensor largest = Tensor::zeros({1}, DType::kF32);
     float& scale = *largest.mutable_data<float>();
-    for (int64_t i = 0; i < n; ++i) scale = std::max(scale, std::abs(gradient[i]));
+    for (int64_t i = 0; i < n; ++i) {
+      scale = std::isfinite(gradient[i]) ? std::max(scale, std::abs(gradient[i])) : INFINITY;
+    }
     group.all_reduce(largest, ReduceOp::kMax)->wait();
+    check(std::isfinite(scale), "byte hook: a gradient in bucket ", bucket.index, " is not finite");
     if (scale == 0) return 4;  // on every rank, for all have the same maximum
 
     Tensor mine = Tensor::empty({n}, DType::kU8);

@@ -107,6 +107,10 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
     wrong = "--trace, --checkpoint-every, --overwrite and --resume auto want an --output-dir";
   } else if (o.nesterov && o.momentum == 0) {
     wrong = "--nesterov wants a --momentum above 0";
+  } else if (o.layer_drop > 0 && o.ddp.static_graph) {
+    wrong = "--layer-drop leaves out other blocks in each step; it takes no --static-graph";
+  } else if (o.layer_drop > 0 && has_caps(o.ddp)) {
+    wrong = "--layer-drop gives each block a bucket; it takes no bucket caps and no --bucket-plan";
   } else if (!wrong_data.empty()) {
     wrong = wrong_data.c_str();
   }

@@ -97,7 +97,7 @@ std::unique_ptr<ResNet> make_model(const Options& o, const Dataset& data) {
 
 /// "layer1.0.conv2.weight" -> "layer1.0"; the stem and the classifier are one layer each.
 std::string block_of(std::string_view parameter) {
-  if (!parameter.starts_with("layer")) return std::string(parameter.substr(0, 2));
+  if (!parameter.starts_with("layer")) return parameter.starts_with("fc") ? "fc" : "stem";
   return std::string(parameter.substr(0, parameter.find('.', parameter.find('.') + 1)));
 }
 
@@ -213,6 +213,7 @@ void run(const Options& o, ProcessGroup& group) {
        .test_batch = batch_fn(0),
        .rng = rng,
        .timeline = timeline,
+       .comm_hook = hook.get(),
        .run_dir = run_dir.get(),
        .console = console},
       {.epochs = o.epochs,

@@ -25,7 +25,7 @@ void random_delay(int rank, int64_t sequence) {
   std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
 }
 
-TEST_CASE("byte hook: the sum, the same bits everywhere, an eighth of f64's bytes") {
+TEST_CASE("byte hook: the sum, the same bits everywhere, a quarter of f32's bytes") {
   CommHookRegistry hooks = builtin_comm_hooks();
   hooks["byte"] = [](CommHookOptions&) { return std::make_shared<ByteHook>(); };
   spawn(3,

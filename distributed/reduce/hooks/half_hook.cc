@@ -39,11 +39,11 @@ int64_t HalfHook::reduce(const GradBucket& bucket, ProcessGroup& group) {
   ops::copy(flat, sent);
   group.all_reduce(sent, ReduceOp::kSum)->wait();
   ops::copy(sent, flat);
-  if (options_.refuse_overflow) require_finite(bucket);
+  if (options_.refuse_overflow) require_finite(bucket, group);
   return static_cast<int64_t>(sent.nbytes());
 }
 
-void HalfHook::require_finite(const GradBucket& bucket) const {
+void HalfHook::require_finite(const GradBucket& bucket, ProcessGroup& group) const {
   check(bucket.flat.device().is_cpu(), "comm hook ", name_,
         ": overflow=error looks at host memory, but the gradients are on ",
         to_string(bucket.flat.device()), "; use overflow=inf");
@@ -51,10 +51,12 @@ void HalfHook::require_finite(const GradBucket& bucket) const {
     const bool finite = dispatch_floating(param.grad.dtype(), "comm hook", [&](auto zero) {
       return all_finite<decltype(zero)>(param.grad);
     });
-    check(finite, "comm hook ", name_, ": the gradient of ", param.name, " is not finite in step ",
-          bucket.step,
-          " (f16 ends at 65,504); use bf16, which has f32's range, or overflow=inf "
-          "to let infinities through");
+    if (finite) continue;
+    group.barrier()->wait();  // all ranks have found the same: none is cut off before it can say so
+    throw Error(str("comm hook ", name_, ": the gradient of ", param.name,
+                    " is not finite in step ", bucket.step,
+                    " (f16 ends at 65,504); use bf16, which has f32's range, or overflow=inf to "
+                    "let infinities through"));
   }
 }
 

@@ -12,7 +12,7 @@ namespace lockstep {
 
 struct HalfHookOptions {
   DType dtype = DType::kBF16;
-  /// A sum that is not finite throws ArgumentError, the same one on every rank, with the
+  /// A sum that is not finite throws Error, the same one on every rank, with the
   /// parameter's name, instead of going into the weights. A loss scaler wants to see the infinity:
   /// false. Host memory only.
   bool refuse_overflow = false;
@@ -25,7 +25,7 @@ class HalfHook final : public CommHook {
   int64_t reduce(const GradBucket& bucket, ProcessGroup& group) override;
 
  private:
-  void require_finite(const GradBucket& bucket) const;
+  void require_finite(const GradBucket& bucket, ProcessGroup& group) const;
 
   HalfHookOptions options_;
   const char* name_;

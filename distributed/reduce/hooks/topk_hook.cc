@@ -59,6 +59,7 @@ int64_t TopKHook::reduce_as(const GradBucket& bucket, ProcessGroup& group) {
   int64_t total = 0;
   int64_t largest = 0;
   for (const GradBucket::Param& param : bucket.params) {
+    if (!param.used) continue;  // what is left of it waits for a step in which somebody looks
     total += chosen_of(param.grad.numel());
     largest = std::max(largest, param.grad.numel());
   }
@@ -68,6 +69,7 @@ int64_t TopKHook::reduce_as(const GradBucket& bucket, ProcessGroup& group) {
   auto* index = indexes.mutable_data<int32_t>();
   C* value = values.mutable_data<C>();
   for (const GradBucket::Param& param : bucket.params) {
+    if (!param.used) continue;
     const int64_t chosen = chosen_of(param.grad.numel());
     C* residual = residual_of(param, dtype_of<C>).template mutable_data<C>();
     add<T>(param.grad, residual);
@@ -87,6 +89,7 @@ int64_t TopKHook::reduce_as(const GradBucket& bucket, ProcessGroup& group) {
   Tensor scratch = kInPlace ? Tensor() : sum_.get(largest, dtype_of<C>, Device::cpu());
   int64_t offset = 0;
   for (const GradBucket::Param& param : bucket.params) {
+    if (!param.used) continue;
     const int64_t numel = param.grad.numel();
     const int64_t chosen = chosen_of(numel);
     Tensor grad = param.grad;
