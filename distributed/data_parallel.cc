@@ -114,6 +114,8 @@ void DataParallel::end_of_step() {
 }
 
 void DataParallel::adopt_plan(const BucketPlan& plan) {
+  check(!reducer_->in_backward(), "DataParallel: adopt_plan() within a backward");
+  check_plan(plan, specs_);
   // Rank 0's, so that ranks that were given unlike plans do not add unlike gradients.
   const BucketPlan agreed =
       plan_of_rank_zero(group_, specs_, [&] { return in_mode(plan, specs_); });

@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <cmath>
 #include <random>
 #include <thread>
 
@@ -59,6 +61,22 @@ TEST_CASE("byte hook: zeros stay zeros; what is not f32 is refused") {
     const GradBucket wide = make_bucket({{"weight", Tensor::zeros({5}, DType::kF64)}});
     CHECK_THROWS_AS(hook.reduce(wide, group), ArgumentError);
   });
+}
+
+TEST_CASE("byte hook: a gradient that is not finite on one rank is refused on every rank") {
+  std::atomic<int> refused{0};
+  spawn(3, [&](ProcessGroup& group) {
+    const BucketReduction reduction = run_comm_hook(std::make_shared<ByteHook>(), group);
+    Tensor values = Tensor::zeros({4}, DType::kF32);
+    if (group.rank() == 1) values.mutable_data<float>()[2] = NAN;
+    const GradBucket bucket = make_bucket({{"weight", values}});
+    try {
+      reduction(bucket)->wait();
+    } catch (const Error&) {
+      ++refused;
+    }
+  });
+  CHECK(refused == 3);
 }
 
 }  // namespace

@@ -122,6 +122,24 @@ TEST_CASE("killed before and after the buckets were planned anew") {
   }
 }
 
+TEST_CASE("what a communication hook holds back goes on too, on every rank") {
+  const testing::TempDir dir;
+  const auto run_in = [&](const char* name, const testing::ProcessOptions& options) {
+    std::vector<std::string> words = arguments(3, dir / name);
+    words.insert(words.end(), {"--comm-hook", "topk:ratio=0.05"});
+    return run_trainer(words, options);
+  };
+  const auto whole = run_in("whole", {});
+  REQUIRE_MESSAGE(whole->exit_code() == 0, whole->out() << whole->err());
+  const auto cut = run_in("cut", {.env = {{"LOCKSTEP_FAILPOINT", "atomic_file.after_rename@4"}}});
+  REQUIRE_MESSAGE(cut->exit_code() == kKilled, cut->out() << cut->err());
+  const auto rest = run_in("cut", {});
+  REQUIRE_MESSAGE(rest->exit_code() == 0, rest->out() << rest->err());
+  CHECK(resumed_step(rest->out()) > 0);
+  CHECK(testing::read_text(dir / "cut/last.safetensors") ==
+        testing::read_text(dir / "whole/last.safetensors"));
+}
+
 TEST_CASE("killed at random moments, again and again") {
   const unsigned seed = std::random_device{}();
   CAPTURE(seed);

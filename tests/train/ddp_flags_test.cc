@@ -55,7 +55,7 @@ TEST_CASE("what the flags say is what DataParallel is told") {
   const DdpOptions defaults = ddp_options(parsed({}), nullptr);
   CHECK(defaults.mode == DdpMode::kOverlapped);
   CHECK(defaults.bucket_cap_mb == 25);
-  CHECK(defaults.first_bucket_cap_mb == 1);
+  CHECK(first_cap_mb(defaults) == 1);
   CHECK(!defaults.last_bucket_cap_mb);
   CHECK(defaults.bucket_caps_mb.empty());
   CHECK(!defaults.find_unused_parameters);
@@ -69,8 +69,8 @@ TEST_CASE("what the flags say is what DataParallel is told") {
                   nullptr);
   CHECK(caps.mode == DdpMode::kBucketed);
   CHECK(caps.bucket_cap_mb == 0);
-  CHECK(ddp_options(parsed({"--bucket-cap-mb", "0"}), nullptr).first_bucket_cap_mb == 0);
-  CHECK(ddp_options(parsed({"--bucket-cap-mb", "2"}), nullptr).first_bucket_cap_mb == 1);
+  CHECK(first_cap_mb(ddp_options(parsed({"--bucket-cap-mb", "0"}), nullptr)) == 0);
+  CHECK(first_cap_mb(ddp_options(parsed({"--bucket-cap-mb", "2"}), nullptr)) == 1);
   CHECK(caps.first_bucket_cap_mb == 0.5);
   CHECK(caps.last_bucket_cap_mb == 0);
   CHECK(caps.find_unused_parameters);

@@ -110,7 +110,7 @@ TEST_CASE("runner: an exception on one rank ends all ranks; they do not hang") {
       const auto wait = [&](int b) { return [&works, b] { works[b]->wait(); }; };
       first[r] = r == 1 ? message_of<IoError>(wait(1)) : message_of<CommError>(wait(1));
       second[r] = message_of<CommError>(wait(2));
-      later[r] = message_of<CommError>([&] { reduction(buckets[0]); });
+      later[r] = message_of<CommError>([&] { reduction(buckets[0])->wait(); });
       CHECK(works[2]->done());
     });
   }

@@ -166,6 +166,25 @@ TEST_CASE("unfrozen after wrapping: named on every rank, though they come to it 
   }
 }
 
+TEST_CASE("unfrozen on one rank alone: every rank names rank and parameter, and nobody waits") {
+  for (DdpMode mode : kAveraging) {
+    CAPTURE(name_of(mode));
+    on_ranks(kRanks, [&](ProcessGroup& group) {
+      Toy toy(group.rank());
+      freeze(toy, {4, 5});
+      DataParallel ddp(toy, group, each_alone(mode));
+      toy.loss(0).backward();
+      if (group.rank() == 1) freeze(toy, {4}, false);
+      const std::string text = thrown_by([&] { toy.loss(1).backward(); });
+      expect_words(same_on_all(text, group), {"rank 1", "p4", "frozen", "rebuild()"});
+      freeze(toy, {4});
+      toy.zero_grad();
+      toy.loss(2).backward();
+      toy.expect_all_but({4, 5}, kRanks, 2);
+    });
+  }
+}
+
 TEST_CASE("unfrozen after wrapping is noticed where nothing else is trained any more") {
   on_ranks(kRanks, [](ProcessGroup& group) {
     Toy toy(group.rank());

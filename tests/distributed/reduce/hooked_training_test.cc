@@ -53,6 +53,32 @@ class Witness final : public CommHook {
   int fails_in_step_;
 };
 
+TEST_CASE("topk keeps what it holds back of a parameter that nobody uses in a step") {
+  on_ranks(kRanks, [](ProcessGroup& group) {
+    Toy toy(group.rank(), /*mixed=*/false);
+    const auto hook = parse_comm_hook("topk:ratio=0.2");  // one element of five
+    DataParallel ddp(toy, group,
+                     {.find_unused_parameters = true, .reduction = run_comm_hook(hook, group)});
+    toy.loss(0).backward();
+    const auto residual = [&] {
+      for (const NamedTensor& state : hook->state()) {
+        if (state.name == "residual.p3") return state.tensor.to_vector<double>();
+      }
+      throw Error("no residual");
+    };
+    const std::vector<double> before = residual();
+    for (int step = 1; step < 4; ++step) {
+      toy.zero_grad();
+      toy.loss(step, Toy::all_but({3})).backward();
+      check(!toy.grad(3), "a gradient that nobody has");
+      check(residual() == before, "what was held back is lost");
+    }
+    toy.zero_grad();
+    toy.loss(4).backward();
+    check(toy.grad(3).has_value() && residual() != before, "nothing came of it later");
+  });
+}
+
 TEST_CASE("a hook that sums gives the means, and sees each parameter of each step once") {
   for (DdpMode mode : kAveraging) {
     for (const double cap_mb : {0.0, kSmallCap, 25.0}) {

@@ -90,6 +90,27 @@ TEST_CASE("static_graph: a later difference on one rank is an error on all, and 
   }
 }
 
+TEST_CASE("static_graph: a rank that fails in the middle does not add unlike buckets later") {
+  // All buckets have one size, so nothing but the exchange can tell them apart.
+  on_ranks(kRanks, [](ProcessGroup& group) {
+    Toy toy(group.rank(), /*mixed=*/false);
+    DataParallel ddp(toy, group, {.bucket_cap_mb = 0, .replan = false, .static_graph = true});
+    toy.loss(0).backward();
+    toy.zero_grad();
+    if (group.rank() != 1) {
+      check(thrown_by([&] { toy.loss(1).backward(); }) != "", "unlike buckets were added");
+      return;
+    }
+    {
+      const HookHandle failing =
+          toy.params[4].parameter.on_grad_ready([](const Variable&) { throw Error("stop"); });
+      check(thrown_by([&] { toy.loss(1).backward(); }) == "stop", "no failure");
+    }
+    toy.zero_grad();
+    check(thrown_by([&] { toy.loss(2).backward(); }) != "", "unlike buckets were added");
+  });
+}
+
 TEST_CASE("skip_unused_buckets: what no rank uses does not travel, and the rest is right") {
   for (DdpMode mode : kAveraging) {
     CAPTURE(name_of(mode));
