@@ -1,10 +1,11 @@
 // What the data-parallel engine itself costs, on one process: `overlapped` beside `local`, and the
-// timeline on beside off. The sides take turns step by step in random order. Each pair of steps
-// gives one ratio; printed are their median and the upper 95 % bound of the median, which follows
-// from the order of the ratios alone, whatever their distribution.
+// timeline on beside off.
 //
-// Where a model's memory lies can make it faster or slower for as long as it lives, so all sides
-// are made anew several times.
+// Where a model's memory lies can make it faster or slower for as long as it lives, so all is made
+// anew many times. Each time the three take turns step by step, in random order, and give one
+// ratio: the median of their steps'. Printed are the median of these ratios, which are independent,
+// and the upper 95 % bound of it, which follows from their order alone, whatever their
+// distribution.
 
 #include "lockstep/autograd/ops/loss.h"
 #include "lockstep/base/timeline.h"
@@ -90,11 +91,16 @@ class Side {
   int64_t step_ = 0;
 };
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
 void report(const char* what, std::vector<double> ratios) {
   std::sort(ratios.begin(), ratios.end());
   const auto n = static_cast<double>(ratios.size());
   const auto upper = static_cast<size_t>(std::ceil(n / 2 + 1.645 * std::sqrt(n) / 2));
-  std::printf("| %s | %+.2f %% | %+.2f %% | %zu |\n", what, 100 * (ratios[ratios.size() / 2] - 1),
+  std::printf("| %s | %+.2f %% | %+.2f %% | %zu |\n", what, 100 * (median(ratios) - 1),
               100 * (ratios[std::min(upper, ratios.size() - 1)] - 1), ratios.size());
 }
 
@@ -102,14 +108,14 @@ void report(const char* what, std::vector<double> ratios) {
 
 int main(int argc, char** argv) {
   std::string model = "resnet18";
-  int size = 32, batch = 64, threads = 1, sides = 6, pairs = 20;
+  int size = 32, batch = 64, threads = 1, times = 40, pairs = 5;
   CLI::App app{"What the data-parallel engine costs on one process"};
   app.add_option("--model", model, "resnet18, resnet50, ...");
   app.add_option("--size", size, "height and width of the images");
   app.add_option("--batch", batch, "images in a step");
   app.add_option("--threads", threads, "OpenMP threads");
-  app.add_option("--sides", sides, "times that all is made anew");
-  app.add_option("--pairs", pairs, "interleaved steps of each");
+  app.add_option("--times", times, "times that all is made anew; at least 30 for a claim");
+  app.add_option("--pairs", pairs, "interleaved steps of each, each time");
   CLI11_PARSE(app, argc, argv);
   omp_set_num_threads(threads);
 
@@ -120,25 +126,27 @@ int main(int argc, char** argv) {
   std::mt19937 dice(1);
   std::array<size_t, kSettings.size()> order = {0, 1, 2};
   std::vector<double> engine, timeline, local_ms;
-  for (int s = 0; s < sides; ++s) {
+  for (int t = 0; t < times; ++t) {
     std::array<std::unique_ptr<Side>, kSettings.size()> all;
     std::shuffle(order.begin(), order.end(), dice);
     for (size_t k : order) all[k] = std::make_unique<Side>(model, kSettings[k]);
     std::array<double, kSettings.size()> ms{};
+    std::vector<double> engine_here, timeline_here;
     for (int p = -2; p < pairs; ++p) {  // two to warm up
       std::shuffle(order.begin(), order.end(), dice);
       for (size_t k : order) ms[k] = all[k]->step_ms(data);
       if (p < 0) continue;
       local_ms.push_back(ms[0]);
-      engine.push_back(ms[1] / ms[0]);
-      timeline.push_back(ms[2] / ms[1]);
+      engine_here.push_back(ms[1] / ms[0]);
+      timeline_here.push_back(ms[2] / ms[1]);
     }
-    std::fprintf(stderr, "\rround %d/%d", s + 1, sides);
+    engine.push_back(median(engine_here));
+    timeline.push_back(median(timeline_here));
+    std::fprintf(stderr, "\rround %d/%d", t + 1, times);
   }
-  std::sort(local_ms.begin(), local_ms.end());
   std::printf("\n%s, %d x %d, batch %d, %d thread(s); a step without the engine takes %.1f ms\n\n",
-              model.c_str(), size, size, batch, threads, local_ms[local_ms.size() / 2]);
-  std::printf("| | median | upper 95 %% bound | pairs |\n|---|---|---|---|\n");
+              model.c_str(), size, size, batch, threads, median(local_ms));
+  std::printf("| | median | upper 95 %% bound | ratios |\n|---|---|---|---|\n");
   report("overlapped against local", engine);
   report("timeline on against off", timeline);
 }
