@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kMetadataKey = "lockstep";
 constexpr const char* kOptimizerPrefix = "optimizer/";
+constexpr const char* kEmaPrefix = "ema/";
 constexpr const char* kPlanKey = "bucket_plan";
 constexpr int kFormat = 2;
 
@@ -90,6 +91,9 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   for (const NamedTensor& state : checkpoint.optimizer.tensors) {
     tensors.push_back({kOptimizerPrefix + state.name, state.tensor});
   }
+  for (const NamedTensor& state : checkpoint.ema) {
+    tensors.push_back({kEmaPrefix + state.name, state.tensor});
+  }
   tensors.insert(tensors.end(), checkpoint.comm_hook.begin(), checkpoint.comm_hook.end());
   tensors.push_back({"rank/rng", checkpoint.rng});
   tensors.push_back({"rank/meter", checkpoint.meter});
@@ -102,10 +106,15 @@ Checkpoint parse_checkpoint(std::span<const std::byte> bytes, const std::string&
   Checkpoint checkpoint = parse_metadata(file.metadata, name);
   checkpoint.rng = take(file, "rank/rng", DType::kI64, 2);
   checkpoint.meter = take(file, "rank/meter", DType::kF64, 3);
+  const auto without = [](NamedTensor& tensor, const char* prefix) {
+    tensor.name.erase(0, std::char_traits<char>::length(prefix));
+    return std::move(tensor);
+  };
   for (NamedTensor& tensor : file.tensors) {
     if (tensor.name.starts_with(kOptimizerPrefix)) {
-      tensor.name.erase(0, std::char_traits<char>::length(kOptimizerPrefix));
-      checkpoint.optimizer.tensors.push_back(std::move(tensor));
+      checkpoint.optimizer.tensors.push_back(without(tensor, kOptimizerPrefix));
+    } else if (tensor.name.starts_with(kEmaPrefix)) {
+      checkpoint.ema.push_back(without(tensor, kEmaPrefix));
     } else if (is_hook_state(tensor.name)) {
       checkpoint.comm_hook.push_back(std::move(tensor));
     } else {

@@ -9,8 +9,8 @@
 // place in it.
 //
 // Names in the file: the model's parameters and buffers as the model names them, "optimizer/...",
-// "rank/rng" and "rank/meter", "rank<r>/comm_hook/..."; the rest is JSON in the metadata under
-// "lockstep" and "bucket_plan".
+// "ema/...", "rank/rng" and "rank/meter", "rank<r>/comm_hook/..."; the rest is JSON in the metadata
+// under "lockstep" and "bucket_plan".
 #pragma once
 
 #include "lockstep/io/safetensors.h"
@@ -42,6 +42,7 @@ struct Checkpoint {
   std::string bucket_plan;
   std::vector<NamedTensor> model;  // parameters and buffers
   OptimizerState optimizer;
+  std::vector<NamedTensor> ema;        // Ema::state(), if there is one
   std::vector<NamedTensor> comm_hook;  // of all ranks (hook_state.h); mostly none
   Tensor rng;    // i64 [world size, 2]: seed and next block of each rank's generator
   Tensor meter;  // f64 [world size, 3]: each rank's sums since the last log line

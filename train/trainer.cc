@@ -106,6 +106,7 @@ bool Trainer::train_step() {
     }
     parts_.optimizer.set_lr_factor(parts_.schedule(position_.step));
     parts_.optimizer.step();
+    if (parts_.ema != nullptr) parts_.ema->update();
   }
   ++position_.step;
   ++interval_steps_;
@@ -168,6 +169,8 @@ Meter::Result Trainer::evaluate() {
   parts_.ddp.broadcast_buffers();
   parts_.model.eval();
   const NoGrad no_grad;
+  std::optional<EmaWeights> averaged;
+  if (parts_.ema != nullptr) averaged.emplace(*parts_.ema);
   Meter meter;
   parts_.test_data.begin_epoch(0);
   while (const std::optional<Batch> batch = parts_.test_data.next()) {

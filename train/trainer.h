@@ -7,6 +7,7 @@
 #include "lockstep/data/loader.h"
 #include "lockstep/distributed/data_parallel.h"
 #include "lockstep/distributed/reduce/comm_hook.h"
+#include "lockstep/optim/ema.h"
 #include "lockstep/optim/optimizer.h"
 #include "lockstep/optim/schedule.h"
 #include "lockstep/tensor/random.h"
@@ -49,6 +50,7 @@ struct TrainerParts {
   Generator& rng;      // this rank's stream, if anything draws from one
   Timeline& timeline;
   CommHook* comm_hook = nullptr;  // of ddp, if its state belongs to the checkpoint
+  Ema* ema = nullptr;             // updated after each step; evaluations use its averages
   RunDir* run_dir = nullptr;      // rank 0's; null: nothing is written
   std::FILE* console = nullptr;   // null: silent
 };

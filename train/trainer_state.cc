@@ -51,6 +51,7 @@ void Trainer::save(bool best) {
   if (parts_.run_dir == nullptr) return;
   checkpoint.model = parts_.model.state_dict();
   checkpoint.optimizer = parts_.optimizer.state();
+  if (parts_.ema != nullptr) checkpoint.ema = parts_.ema->state();
   // The best first: killed between the two, the run resumes from the older `last`, finds the same
   // best again, and writes it again. The other way round it would be lost.
   if (best) write_checkpoint(parts_.run_dir->best_checkpoint(), checkpoint);
@@ -100,6 +101,7 @@ void Trainer::resume(const std::string& path) {
   parts_.ddp.adopt_plan(plan_from_json(checkpoint.bucket_plan, parts_.ddp.param_specs(), path));
   parts_.model.load_state_dict(checkpoint.model);
   parts_.optimizer.load_state(checkpoint.optimizer);
+  if (parts_.ema != nullptr) parts_.ema->load_state(checkpoint.ema);
   if (parts_.comm_hook != nullptr) {
     parts_.comm_hook->load_state(hook_state_of(group.rank(), checkpoint.comm_hook));
   }

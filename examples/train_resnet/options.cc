@@ -31,7 +31,6 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   app.footer(kFooter);
   const FlagCheck positive = within(1, kMost, "a number from 1 to 10^15");
   const FlagCheck count = within(0, kMost, "a number from 0 to 10^15");
-  const FlagCheck amount = within(0, kMost, "a value from 0 to 10^15");
 
   app.add_option("--model", o.model,
                  "resnet8, 20, 32, 56 (for CIFAR-sized images), 18, 34, 50, 101, 152")
@@ -45,25 +44,12 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
       ->check(positive);
   app.add_option("--grad-accum-steps", o.grad_accum_steps, "Micro-batches per optimizer step")
       ->check(positive);
-  app.add_option("--lr", o.lr, "Learning rate")->check(amount);
-  app.add_option("--momentum", o.momentum, "Momentum of SGD")->check(amount);
-  app.add_option("--weight-decay", o.weight_decay, "Weight decay")->check(amount);
-  app.add_flag("--nesterov", o.nesterov, "Nesterov's momentum");
-  app.add_option("--lr-scheduler", o.lr_scheduler, "constant, step or cosine")
-      ->check(CLI::IsMember({"constant", "step", "cosine"}));
-  app.add_option("--lr-step-size", o.lr_step_size, "Epochs between two drops of the step schedule")
-      ->check(positive);
-  app.add_option("--lr-gamma", o.lr_gamma, "Factor of each drop")->check(amount);
-  app.add_option("--warmup-steps", o.warmup_steps, "Optimizer steps of linear warm-up")
-      ->check(count);
+  add_optimizer_flags(app, o.optimizer);
   app.add_option("--label-smoothing", o.label_smoothing, "Label smoothing")
       ->check(within(0, 1, "a value from 0 to 1"));
   app.add_option("--layer-drop", o.layer_drop,
                  "Probability of skipping a residual block in a step, the same blocks on all ranks")
       ->check(within(0, 0.99, "a probability from 0 to 0.99"));
-  app.add_option("--clip-grad-norm", o.clip_grad_norm,
-                 "Most the norm of all gradients together may be; not given: any")
-      ->check(amount);
   app.add_option("--seed", o.seed, "Seed of the weights, the order of the data, the augmentation")
       ->check(count);
 
@@ -100,13 +86,13 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   o.arguments = arguments;
   if (const auto code = parse_command_line(app, std::move(arguments))) return code;
   o.settings = settings_of(app);
+  complete_settings(o.optimizer, o.settings);
   const char* wrong = wrong_ddp_flags(o.ddp);
+  if (wrong == nullptr) wrong = wrong_optimizer_flags(app, o.optimizer);
   const std::string wrong_data = wrong_data_flags(o.data);
   if (o.output_dir.empty() &&
       (o.trace || o.resume == "auto" || o.checkpoint_every > 0 || o.overwrite)) {
     wrong = "--trace, --checkpoint-every, --overwrite and --resume auto want an --output-dir";
-  } else if (o.nesterov && o.momentum == 0) {
-    wrong = "--nesterov wants a --momentum above 0";
   } else if (o.layer_drop > 0 && o.ddp.static_graph) {
     wrong = "--layer-drop leaves out other blocks in each step; it takes no --static-graph";
   } else if (o.layer_drop > 0 && has_caps(o.ddp)) {

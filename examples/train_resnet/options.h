@@ -4,6 +4,7 @@
 #include "lockstep/train/data_flags.h"
 #include "lockstep/train/ddp_flags.h"
 #include "lockstep/train/group_flags.h"
+#include "lockstep/train/optimizer_flags.h"
 
 #include <cstdint>
 #include <optional>
@@ -19,21 +20,13 @@ struct Options {
   int64_t epochs = 20;
   int64_t batch_size = 32;  // of each process
   int64_t eval_batch_size = 128;
-  double lr = 0.1;
-  double momentum = 0.9;
-  double weight_decay = 5e-4;
-  bool nesterov = false;
-  std::string lr_scheduler = "cosine";
-  int64_t lr_step_size = 30;  // epochs
-  double lr_gamma = 0.1;
-  int64_t warmup_steps = 20;
+  OptimizerFlags optimizer;
   double label_smoothing = 0;
   int64_t grad_accum_steps = 1;
   DdpFlags ddp;
   GroupFlags group;
   bool sync_bn = false;
   double layer_drop = 0;
-  std::optional<double> clip_grad_norm;
   int nproc = 1;
   int threads = 0;  // 0: this machine's processors shared out
   uint64_t seed = 1;

@@ -7,7 +7,6 @@
 #include "lockstep/distributed/reduce/layer_plan.h"
 #include "lockstep/distributed/sync_batch_norm.h"
 #include "lockstep/models/resnet.h"
-#include "lockstep/optim/sgd.h"
 #include "lockstep/train/rank_zero.h"
 #include "lockstep/train/run_info.h"
 #include "lockstep/train/trainer.h"
@@ -40,17 +39,6 @@ DistributedSampler sampler(const Options& o, const Dataset& data, bool train, in
                              .last_batch = train ? LastBatch::kDrop : LastBatch::kKeep});
 }
 
-Schedule schedule(const Options& o, int64_t steps_per_epoch) {
-  const int64_t total = o.epochs * steps_per_epoch;
-  const int64_t warmup = std::min(o.warmup_steps, total);
-  Schedule main = constant_schedule();
-  if (o.lr_scheduler == "step") main = step_schedule(o.lr_step_size * steps_per_epoch, o.lr_gamma);
-  if (o.lr_scheduler == "cosine") main = cosine_schedule(std::max<int64_t>(total - warmup, 1));
-  if (warmup == 0) return main;
-  // The first step counts: it takes 1 / warmup of the rate, not 0.
-  return chain_schedules(warmup_schedule(warmup, 1.0 / static_cast<double>(warmup)), warmup, main);
-}
-
 /// The option, else what OMP_NUM_THREADS says, else a fair share of the processors.
 int set_threads(const Options& o, int world) {
   if (o.threads > 0) {
@@ -70,13 +58,11 @@ std::vector<RunTrait> traits(const Options& o, int world) {
                                {"--nproc (world size)", str(world)},
                                {"--batch-size", str(o.batch_size)},
                                {"--grad-accum-steps", str(o.grad_accum_steps)},
-                               {"--momentum", str(o.momentum)},
-                               {"--weight-decay", str(o.weight_decay)},
-                               {"--nesterov", o.nesterov ? "on" : "off"},
                                {"--seed", str(o.seed)}};
   for (RunTrait& trait : data_traits(o.data)) all.push_back(std::move(trait));
   all.push_back({"--sync-bn", o.sync_bn ? "on" : "off"});
   all.push_back({"--layer-drop", str(o.layer_drop)});
+  for (RunTrait& trait : optimizer_traits(o.optimizer)) all.push_back(std::move(trait));
   for (RunTrait& trait : ddp_traits(o.ddp)) all.push_back(std::move(trait));
   for (RunTrait& trait : group_traits(o.group)) all.push_back(std::move(trait));
   return all;
@@ -190,9 +176,8 @@ void run(const Options& o, ProcessGroup& group) {
   DataParallel ddp(*model, group, std::move(reducing));
   if (o.sync_bn) use_sync_batch_norm(*model, group);
   if (!o.ddp.bucket_plan.empty()) adopt_bucket_plan(o.ddp.bucket_plan, ddp);
-  Sgd optimizer(
-      model->named_parameters(),
-      {.lr = o.lr, .momentum = o.momentum, .weight_decay = o.weight_decay, .nesterov = o.nesterov});
+  const auto optimizer = make_optimizer(o.optimizer, model->named_parameters());
+  const auto ema = make_ema(o.optimizer, model->named_parameters());
   Generator rng(o.seed + 1 + static_cast<uint64_t>(rank));
   const auto batch_fn = [&model](double smoothing) -> BatchFn {
     return [&model, smoothing](const Batch& batch) {
@@ -205,8 +190,8 @@ void run(const Options& o, ProcessGroup& group) {
       {.model = *model,
        .ddp = ddp,
        .group = group,
-       .optimizer = optimizer,
-       .schedule = schedule(o, steps_per_epoch),
+       .optimizer = *optimizer,
+       .schedule = make_schedule(o.optimizer, o.epochs * steps_per_epoch, steps_per_epoch),
        .train_data = train_data,
        .test_data = test_data,
        .train_batch = batch_fn(o.label_smoothing),
@@ -214,11 +199,13 @@ void run(const Options& o, ProcessGroup& group) {
        .rng = rng,
        .timeline = timeline,
        .comm_hook = hook.get(),
+       .ema = ema.get(),
        .run_dir = run_dir.get(),
        .console = console},
       {.epochs = o.epochs,
        .grad_accum_steps = o.grad_accum_steps,
-       .clip_grad_norm = o.clip_grad_norm.value_or(std::numeric_limits<double>::infinity()),
+       .clip_grad_norm =
+           o.optimizer.clip_grad_norm.value_or(std::numeric_limits<double>::infinity()),
        .log_interval = o.log_interval,
        .checkpoint_every = o.checkpoint_every,
        .traits = traits(o, world)});
@@ -243,7 +230,10 @@ void run(const Options& o, ProcessGroup& group) {
     check(o.ddp.bucket_plan.empty() || ddp.plan() == given, "resume ", from,
           ": wanted the checkpoint's bucket plan, got another one in ", o.ddp.bucket_plan,
           "; use the same, or start afresh in another --output-dir");
-    optimizer.set_lr(o.lr);  // the checkpoint's rate would win over --lr without a word
+    for (size_t i = 0; i < optimizer->group_count(); ++i) {
+      // The checkpoint's rate would win over --lr without a word.
+      optimizer->set_lr(o.optimizer.lr_in_force(), i);
+    }
     progress.say(str("resumed from ", from, " at step ", trainer.position().step));
   }
   if (run_dir != nullptr) {

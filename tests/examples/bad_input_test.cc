@@ -81,9 +81,11 @@ TEST_CASE("flags and sizes") {
     refused({flag, "99999999999999999999"}, flag);
     refused({flag}, flag);
   }
-  for (const char* flag : {"--lr", "--momentum", "--weight-decay", "--workers", "--threads",
-                           "--warmup-steps", "--bucket-cap-mb", "--last-bucket-cap-mb",
-                           "--bucket-caps-mb", "--checkpoint-every", "--seed"}) {
+  for (const char* flag :
+       {"--lr", "--momentum", "--weight-decay", "--workers", "--threads", "--warmup-steps",
+        "--bucket-cap-mb", "--last-bucket-cap-mb", "--bucket-caps-mb", "--checkpoint-every",
+        "--seed", "--dampening", "--beta1", "--beta2", "--eps", "--ema-decay", "--lr-power",
+        "--lr-pct-start"}) {
     refused({flag, "-1"}, flag);
     refused({flag, "nan"}, flag);
   }
@@ -95,6 +97,9 @@ TEST_CASE("flags and sizes") {
   for (const char* flag : {"--output-dir", "--resume", "--data-dir", "--bucket-plan"})
     refused({flag, ""}, flag);
   refused({"--nesterov", "--momentum", "0"}, "--momentum");
+  refused({"--optimizer", "adagrad"}, "adagrad");
+  refused({"--optimizer", "adam", "--momentum", "0.9"}, "--beta1");
+  refused({"--optimizer", "adam", "--beta2", "1"}, "--beta2");
   refused({"--trace"}, "--output-dir");
   refused({"--resume", "auto"}, "--output-dir");
   refused({"--batch-size", "100000"}, "100000");
