@@ -180,6 +180,8 @@ TEST_CASE("skip: the next good image, named once, the same for everyone") {
     for (const auto& [bad, good, label] :
          {std::tuple{1, 2, 1}, std::tuple{5, 6, 2}, std::tuple{9, 0, 1}}) {
       CHECK(data->get(bad, image) == label);
+      CHECK(data->sample(0, bad, image) == label);
+      CHECK(data->get(bad, image) == label);
       CHECK(data->get(good, other) == label);
       CHECK(image == other);
     }
