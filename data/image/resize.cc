@@ -31,8 +31,9 @@ Weights make_weights(int64_t from, int64_t to, int64_t begin, int64_t count) {
   std::vector<double> row(static_cast<size_t>(weights.most));
   for (int64_t i = 0; i < count; ++i) {
     const double centre = (static_cast<double>(begin + i) + 0.5) * scale;
-    const int64_t first = std::max<int64_t>(static_cast<int64_t>(centre - support + 0.5), 0);
-    const int64_t last = std::min(static_cast<int64_t>(centre + support + 0.5), from);
+    const int64_t first =
+        std::max<int64_t>(static_cast<int64_t>(std::floor(centre - support + 0.5)), 0);
+    const int64_t last = std::min(static_cast<int64_t>(std::floor(centre + support + 0.5)), from);
     double sum = 0;
     for (int64_t k = 0; k < last - first; ++k) {
       const double distance = (static_cast<double>(first + k) - centre + 0.5) * (1 / support);
@@ -42,7 +43,7 @@ Weights make_weights(int64_t from, int64_t to, int64_t begin, int64_t count) {
     }
     for (int64_t k = 0; k < last - first; ++k) {
       weights.values[static_cast<size_t>(i * weights.most + k)] = static_cast<int32_t>(
-          0.5 + row[static_cast<size_t>(k)] / sum * (int64_t{1} << kFractionBits));
+          std::floor(row[static_cast<size_t>(k)] / sum * (1 << kFractionBits) + 0.5));
     }
     weights.first.push_back(first);
     weights.counts.push_back(last - first);

@@ -9,13 +9,12 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kMostSize = 1 << 14;
-constexpr int kTries = 10;  // of a crop that fits, before the largest central one is taken
 constexpr double kNarrowest = 3.0 / 4, kWidest = 4.0 / 3;  // width / height
 
 // The numbers that one sample draws, each with a place of its own, so that turning one kind of
 // augmentation off leaves the others as they are.
 struct Draws {
-  std::array<float, 4 * kTries> crop;
+  std::array<float, kCropDraws> crop;
   float flip;
   std::array<float, kColorJitterDraws> jitter;
 };
@@ -46,7 +45,7 @@ std::vector<uint8_t>& scratch(int64_t size) {
 }  // namespace
 
 Box random_crop(int64_t height, int64_t width, double least_area,
-                const std::array<float, 40>& uniform) {
+                const std::array<float, kCropDraws>& uniform) {
   const auto h = static_cast<double>(height), w = static_cast<double>(width);
   const double low = std::log(kNarrowest), high = std::log(kWidest);
   for (size_t i = 0; i < uniform.size(); i += 4) {

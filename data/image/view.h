@@ -6,6 +6,7 @@
 #include "lockstep/data/image/resize.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -49,9 +50,9 @@ class ImageView {
   std::array<std::array<float, 256>, 3> values_;  // of each channel's bytes, normalised
 };
 
-/// What RandomResizedCrop cuts out of height x width, by numbers in [0, 1): four for each of ten
-/// tries.
+constexpr size_t kCropDraws = 40;  // four for each of ten tries
+/// What RandomResizedCrop cuts out of height x width, by numbers in [0, 1).
 Box random_crop(int64_t height, int64_t width, double least_area,
-                const std::array<float, 40>& uniform);
+                const std::array<float, kCropDraws>& uniform);
 
 }  // namespace lockstep

@@ -38,9 +38,10 @@ inline void write_good_folder(const std::string& root, int count) {
   for (const std::string name : {"cat", "dog"}) {
     for (int i = 0; i < count + 2; ++i) {
       const std::string& file = files[static_cast<size_t>(i + (name == "dog")) % files.size()];
-      write_image(root + (i < count ? "/train/" : "/val/") + name + "/" + std::to_string(100 + i) +
-                      file.substr(file.find('.')),
-                  golden_image(file));
+      const std::filesystem::path folder =
+          std::filesystem::path(root) / (i < count ? "train" : "val") / name;
+      const std::string number = std::to_string(100 + i);
+      write_image((folder / number).string() + file.substr(file.find('.')), golden_image(file));
     }
   }
 }

@@ -154,7 +154,7 @@ TEST_CASE("fatal: a bad image is named, and how to go on") {
   CHECK(data->class_names() == std::vector<std::string>{"bird", "cat", "dog"});
   REQUIRE(warnings.lines().size() == 1);
   CHECK(has(warnings.lines()[0], "class 'bird'"));
-  std::vector<float> image(8 * 8 * 3);
+  std::vector<float> image(size_t{8} * 8 * 3);
   CHECK(data->get(0, image) == 1);
   for (const auto& [index, words] : {std::pair{1,
                                                "cat/101.png: wanted a JPEG or PNG image, got a "
@@ -175,7 +175,7 @@ TEST_CASE("skip: the next good image, named once, the same for everyone") {
   write_bad_folder(root);
   const Warnings warnings;
   const auto data = open(root, BadImages::kSkip);
-  std::vector<float> image(8 * 8 * 3), other(image);
+  std::vector<float> image(size_t{8} * 8 * 3), other(image);
   for (int round = 0; round < 2; ++round) {
     for (const auto& [bad, good, label] :
          {std::tuple{1, 2, 1}, std::tuple{5, 6, 2}, std::tuple{9, 0, 1}}) {

@@ -112,7 +112,7 @@ TEST_CASE("training draws by (seed, epoch, index) and nothing else") {
   CHECK(training(other, image, 0, 0) != training(options, image, 0, 0));
   other = options;
   other.augment = false;
-  std::vector<float> plain(16 * 16 * 3);
+  std::vector<float> plain(size_t{16} * 16 * 3);
   ImageView(options).evaluation(image, plain);
   CHECK(training(other, image, 0, 0) == plain);
 }
@@ -141,7 +141,7 @@ TEST_CASE("half of the images are mirrored, and turning one thing off leaves the
 
 TEST_CASE("random crops have the areas and shapes that torchvision's have") {
   double least = 1, most = 0, narrowest = 9, widest = 0, sum = 0;
-  std::array<float, 40> uniform;
+  std::array<float, kCropDraws> uniform;
   uint64_t state = 5;
   constexpr int kCrops = 20000;
   for (int i = 0; i < kCrops; ++i) {
@@ -189,7 +189,7 @@ TEST_CASE("random crops have the areas and shapes that torchvision's have") {
 TEST_CASE("extreme shapes are resized without taking memory for the whole") {
   const Image image = noise(1, 50000);
   const ImageView view({.size = 224});
-  std::vector<float> out(224 * 224 * 3);
+  std::vector<float> out(size_t{224} * 224 * 3);
   view.evaluation(image, out);  // 256 x 12,800,000 before the crop
   CHECK(std::isfinite(out[0]));
 }

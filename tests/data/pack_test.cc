@@ -90,7 +90,7 @@ TEST_CASE("packed with a size: decoded pixels, reduced, never enlarged") {
     const auto a = open_dataset("folder", dir / "folder", split, options),
                b = open_dataset("packed", dir / "packed99", split, options);
     REQUIRE(a->size() == b->size());
-    std::vector<float> from(16 * 16 * 3), packed(from);
+    std::vector<float> from(size_t{16} * 16 * 3), packed(from);
     for (int64_t i = 0; i < a->size(); ++i) {
       CHECK(a->get(i, from) == b->get(i, packed));
       CHECK(from == packed);
@@ -135,7 +135,7 @@ TEST_CASE("shards that are missing, cut short, foreign or malformed are refused 
   const std::string good = read_text(first), other = read_text(second);
   const auto with = [&](const std::string& bytes) {
     write_file(first, bytes);
-    const std::string error = error_of(packed);
+    std::string error = error_of(packed);
     CHECK(has(error, first));
     return error;
   };

@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lockstep;
   static const ImageView view({.size = 16, .augment = true, .jitter = {0.4f, 0.4f, 0.4f, 0.1f}});
   static Image image;  // with what the input before left in it, as in a loader's thread
-  static std::vector<float> out(16 * 16 * 3);
+  static std::vector<float> out(size_t{16} * 16 * 3);
   std::vector<uint8_t> file(data, data + size);
   if (size % 4 != 0) repair_png(file);
   try {
