@@ -122,8 +122,8 @@ TEST_CASE("a header's size is judged before memory is taken for it") {
     jpeg[frame + i + 1] = 60000 & 0xff;
   }
   CHECK(has(error_of(jpeg), "60000 x 60000 pixels; wanted 1 to 100000000"));
-  CHECK(error_of(file("rgb.png"), {.max_pixels = 37 * 53}).empty());
-  CHECK(!error_of(file("rgb.png"), {.max_pixels = 37 * 53 - 1}).empty());
+  CHECK(error_of(file("rgb.png"), {.max_pixels = int64_t{37} * 53}).empty());
+  CHECK(!error_of(file("rgb.png"), {.max_pixels = int64_t{37} * 53 - 1}).empty());
 
   std::vector<uint8_t> rgb = file("rgb.png.rgb");
   rgb[7] = 0x80;
