@@ -71,20 +71,19 @@ void adam_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const Ad
     using C = compute_t<T>;
     const auto count = static_cast<double>(step.step);
     const bool decoupled = step.decoupled_weight_decay;
-    for_each(param.numel(),
-             Adam<T>{.param = param.mutable_data<T>(),
-                     .grad = grad.data<T>(),
-                     .m = m.mutable_data<T>(),
-                     .v = v.mutable_data<T>(),
-                     .lr = C(step.lr),
-                     .fresh1 = C(1 - step.beta1),
-                     .beta2 = C(step.beta2),
-                     .fresh2 = C(1 - step.beta2),
-                     .eps = C(step.eps),
-                     .scale1 = C(1 / (1 - std::pow(step.beta1, count))),
-                     .scale2 = C(1 / std::sqrt(1 - std::pow(step.beta2, count))),
-                     .l2 = C(decoupled ? 0 : step.weight_decay),
-                     .keep = C(decoupled ? 1 - step.lr * step.weight_decay : 1)});
+    for_each(param.numel(), Adam<T>{.param = param.mutable_data<T>(),
+                                    .grad = grad.data<T>(),
+                                    .m = m.mutable_data<T>(),
+                                    .v = v.mutable_data<T>(),
+                                    .lr = C(step.lr),
+                                    .fresh1 = C(1 - step.beta1),
+                                    .beta2 = C(step.beta2),
+                                    .fresh2 = C(1 - step.beta2),
+                                    .eps = C(step.eps),
+                                    .scale1 = C(1 / (1 - std::pow(step.beta1, count))),
+                                    .scale2 = C(1 / std::sqrt(1 - std::pow(step.beta2, count))),
+                                    .l2 = C(decoupled ? 0 : step.weight_decay),
+                                    .keep = C(decoupled ? 1 - step.lr * step.weight_decay : 1)});
   });
 }
 
