@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Do the tests notice when the engine is wrong? Puts the faults of tools/mutations.txt into a copy of this tree, one at a
 # time, and runs the tests that should fail. Exits non-zero unless each fault is caught.
-#   tools/mutate.sh            all of them (half an hour on two cores)
+#   tools/mutate.sh            all of them (a quarter of an hour on two cores)
 #   tools/mutate.sh NAME...    some
 #   tools/mutate.sh --list     what there is
 # The list is checked first: lines that are not found exactly once are an error. So are tests that fail without a fault,
@@ -31,10 +31,10 @@ read_list() {
   done <"$list"
 }
 
-# The file with its lines `old` replaced; fails unless they are there exactly once. Leading blanks do not count.
+# The file with its lines `old` replaced; fails unless they are there exactly once. Indentation and comments do not count.
 mutated() {
   old=${2%$'\n'} new=${3%$'\n'} awk '
-    function bare(s) { sub(/^[ \t]+/, "", s); return s }
+    function bare(s) { sub(/^[ \t]+/, "", s); sub(/[ \t]*\/\/.*/, "", s); return s }
     BEGIN { n = split(ENVIRON["old"], want, "\n") }
     { line[NR] = $0 }
     END {

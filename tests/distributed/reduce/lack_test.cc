@@ -87,6 +87,26 @@ TEST_CASE("used in a micro-batch under no_sync is used") {
   });
 }
 
+TEST_CASE("what the step before has used, or one that failed, does not count") {
+  on_ranks(kRanks, [](ProcessGroup& group) {
+    Toy toy(group.rank());
+    DataParallel ddp(toy, group);
+    const auto lacking = [&] { toy.loss(1, Toy::all_but({4})).backward(); };
+    // Without zero_grad() its gradient is still there.
+    toy.loss(0).backward();
+    expect_words(same_on_all(thrown_by(lacking), group), {"p4"});
+
+    toy.zero_grad();
+    HookHandle failing =
+        toy.params[5].parameter.on_grad_ready([](const Variable&) { throw Error("stop"); });
+    check(thrown_by([&] { toy.loss(2, Toy::all()).backward(); }) == "stop", "the error was lost");
+    failing.reset();
+    check(toy.grad(5).has_value(), "the failed backward left no gradient");
+    expect_words(same_on_all(thrown_by([&] { toy.loss(3, Toy::all_but({5})).backward(); }), group),
+                 {"p5"});
+  });
+}
+
 TEST_CASE("a group of one says so too") {
   const auto group = make_single_group();
   Toy toy(0);

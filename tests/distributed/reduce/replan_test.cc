@@ -228,5 +228,19 @@ TEST_CASE("an adopted plan is kept, with values and gradients, and a wrong one c
   });
 }
 
+TEST_CASE("ranks that adopt unlike plans have rank 0's") {
+  on_ranks(kRanks, [](ProcessGroup& group) {
+    Toy toy(group.rank(), /*mixed=*/false);  // buckets of one size, which would be added up
+    DataParallel ddp(toy, group);
+    const auto plan_of = [&](int rank) {
+      return plan_in_order(plan_buckets, ddp.param_specs(), order_of(rank), {.first_mb = 0});
+    };
+    ddp.adopt_plan(plan_of(group.rank()));
+    check(ddp.plan() == plan_of(0), "another plan");
+    toy.loss(0).backward();
+    toy.expect_all(kRanks, {0});
+  });
+}
+
 }  // namespace
 }  // namespace lockstep
