@@ -128,6 +128,8 @@ Checkpoint read_checkpoint_header(const std::string& path) {
   return parse_metadata(read_safetensors_header(path).metadata, path);
 }
 
+bool is_checkpoint(const Metadata& metadata) { return metadata.contains(kMetadataKey); }
+
 void check_traits(const std::string& name, const std::vector<RunTrait>& checkpoint,
                   const std::vector<RunTrait>& run) {
   const auto value_in = [](const std::vector<RunTrait>& traits, const std::string& trait) {

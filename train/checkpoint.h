@@ -59,6 +59,9 @@ Checkpoint parse_checkpoint(std::span<const std::byte> bytes, const std::string&
 /// what is no checkpoint, or is cut short, is refused before it takes memory. Throws as above.
 Checkpoint read_checkpoint_header(const std::string& path);
 
+/// Whether a file with this metadata was written by write_checkpoint (of any version).
+bool is_checkpoint(const Metadata& metadata);
+
 /// Throws ArgumentError that names the first trait in which this run and the checkpoint differ.
 void check_traits(const std::string& name, const std::vector<RunTrait>& checkpoint,
                   const std::vector<RunTrait>& run);
