@@ -42,4 +42,11 @@ void default_bias(Tensor& bias, const Shape& weight, Generator& rng) {
   ops::uniform(bias, -bound, bound, rng);
 }
 
+void xavier_uniform(Tensor& weight, Generator& rng) {
+  const auto fans =
+      static_cast<double>(fan(weight.shape(), Fan::kIn) + fan(weight.shape(), Fan::kOut));
+  const double bound = fans > 0 ? std::sqrt(6 / fans) : 0;
+  ops::uniform(weight, -bound, bound, rng);
+}
+
 }  // namespace lockstep::init

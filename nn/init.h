@@ -32,4 +32,8 @@ void default_weight(Tensor& weight, Generator& rng);
 /// And their bias: uniform within +- 1 / sqrt(fan_in of `weight`); zeros when that is 0.
 void default_bias(Tensor& bias, const Shape& weight, Generator& rng);
 
+/// Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks",
+/// AISTATS 2010: uniform up to sqrt(6 / (fan_in + fan_out)) either way.
+void xavier_uniform(Tensor& weight, Generator& rng);
+
 }  // namespace lockstep::init

@@ -27,6 +27,12 @@ struct LayoutKernels;
 struct ReduceKernels;
 struct MetricsKernels;
 struct SoftmaxKernels;
+struct AttentionKernels;
+struct GroupNormKernels;
+struct IndexKernels;
+struct PairLossKernels;
+struct SelectKernels;
+struct UnaryKernels;
 
 struct Backend {
   const char* name;
@@ -47,6 +53,12 @@ struct Backend {
   const ReduceKernels& reduce;
   const MetricsKernels& metrics;
   const SoftmaxKernels& softmax;
+  const AttentionKernels& attention;
+  const GroupNormKernels& group_norm;
+  const IndexKernels& index;
+  const PairLossKernels& pair_loss;
+  const SelectKernels& select;
+  const UnaryKernels& unary;
 };
 
 /// The backend of a device. Throws UnsupportedError for CUDA when this build or this machine has

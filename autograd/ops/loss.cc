@@ -1,6 +1,7 @@
 #include "lockstep/autograd/ops/loss.h"
 
 #include "lockstep/autograd/record.h"
+#include "lockstep/tensor/ops/pair_loss.h"
 
 namespace lockstep {
 
@@ -15,6 +16,54 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets,
                   ops::cross_entropy_backward(grad_loss, logits.get(), targets.get(), options, lse,
                                               scale, sink.dest(0));
                 });
+}
+
+Variable nll_loss(const Variable& log_probs, const Tensor& targets, const NllOptions& options) {
+  const ops::NllResult result = ops::nll(log_probs.data(), targets, options);
+  return record("nll_loss", result.loss, {log_probs},
+                [targets = Saved(targets), ignore_index = options.ignore_index,
+                 scale = result.scale](const Tensor& grad_loss, GradSink& sink) {
+                  ops::nll_backward(grad_loss, targets.get(), ignore_index, scale, sink.dest(0));
+                });
+}
+
+Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction) {
+  return record("mse_loss", ops::mse(x.data(), target.data(), reduction), {x, target},
+                [x = Saved(x.data()), target = Saved(target.data()), reduction](
+                    const Tensor& grad_loss, GradSink& sink) {
+                  if (sink.wants(0))
+                    ops::mse_backward(grad_loss, x.get(), target.get(), reduction, sink.dest(0));
+                  if (sink.wants(1))
+                    ops::mse_backward(grad_loss, target.get(), x.get(), reduction, sink.dest(1));
+                });
+}
+
+Variable bce_with_logits_loss(const Variable& logits, const Tensor& targets,
+                              const BceOptions& options) {
+  return record(
+      "bce_with_logits_loss",
+      ops::bce_with_logits(logits.data(), targets, options.pos_weight, options.reduction), {logits},
+      [logits = Saved(logits.data()), targets = Saved(targets), options](const Tensor& grad_loss,
+                                                                         GradSink& sink) {
+        ops::bce_with_logits_backward(grad_loss, logits.get(), targets.get(), options.pos_weight,
+                                      options.reduction, sink.dest(0));
+      });
+}
+
+Variable cosine_embedding_loss(const Variable& a, const Variable& b, const Tensor& labels,
+                               const CosineEmbeddingOptions& options) {
+  return record(
+      "cosine_embedding_loss",
+      ops::cosine_embedding(a.data(), b.data(), labels, options.margin, options.reduction), {a, b},
+      [a = Saved(a.data()), b = Saved(b.data()), labels = Saved(labels), options](
+          const Tensor& grad_loss, GradSink& sink) {
+        if (sink.wants(0))
+          ops::cosine_embedding_backward(grad_loss, a.get(), b.get(), labels.get(), options.margin,
+                                         options.reduction, sink.dest(0));
+        if (sink.wants(1))
+          ops::cosine_embedding_backward(grad_loss, b.get(), a.get(), labels.get(), options.margin,
+                                         options.reduction, sink.dest(1));
+      });
 }
 
 }  // namespace lockstep

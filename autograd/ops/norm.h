@@ -37,4 +37,17 @@ Variable batch_norm_relu(const Variable& x, const Variable& weight, const Variab
                          Tensor running_mean, Tensor running_var, const BatchNormOptions& options,
                          const Variable& residual = {});
 
+/// (x - mean) / sqrt(var + eps) * weight + bias, mean and biased variance of each row over the
+/// trailing dimensions `normalized` of x (Ba, Kiros and Hinton, 2016). weight and bias have the
+/// shape `normalized` or are undefined (ones and zeros), in x's dtype or, for bf16, f32. Backward
+/// keeps x, means and deviations and is one pass. ArgumentError when x does not end in
+/// `normalized`.
+Variable layer_norm(const Variable& x, const Shape& normalized, const Variable& weight = {},
+                    const Variable& bias = {}, double eps = 1e-5);
+
+/// The same with statistics of each sample of x [N, ..., C] over all its positions and the C /
+/// groups channels of a group (Wu and He, 2018); weight and bias [C].
+Variable group_norm(const Variable& x, int64_t groups, const Variable& weight = {},
+                    const Variable& bias = {}, double eps = 1e-5);
+
 }  // namespace lockstep

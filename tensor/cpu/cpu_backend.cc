@@ -22,6 +22,12 @@ const Backend& cpu_backend() {
       .reduce = kCpuReduce,
       .metrics = kCpuMetrics,
       .softmax = kCpuSoftmax,
+      .attention = kCpuAttention,
+      .group_norm = kCpuGroupNorm,
+      .index = kCpuIndex,
+      .pair_loss = kCpuPairLoss,
+      .select = kCpuSelect,
+      .unary = kCpuUnary,
   };
   return table;
 }

@@ -22,5 +22,11 @@ extern const LayoutKernels kCpuLayout;
 extern const ReduceKernels kCpuReduce;
 extern const MetricsKernels kCpuMetrics;
 extern const SoftmaxKernels kCpuSoftmax;
+extern const AttentionKernels kCpuAttention;
+extern const GroupNormKernels kCpuGroupNorm;
+extern const IndexKernels kCpuIndex;
+extern const PairLossKernels kCpuPairLoss;
+extern const SelectKernels kCpuSelect;
+extern const UnaryKernels kCpuUnary;
 
 }  // namespace lockstep

@@ -11,15 +11,21 @@ using cpu::row_grain;
 using cpu::row_sum;
 
 /// Checks the targets and returns how many are not ignored.
-int64_t count_targets(const int64_t* targets, int64_t rows, int64_t classes, int64_t ignore_index) {
+int64_t count_targets(const char* op, const int64_t* targets, int64_t rows, int64_t classes,
+                      int64_t ignore_index) {
   int64_t counted = 0;
   for (int64_t n = 0; n < rows; ++n) {
     if (targets[n] == ignore_index) continue;
-    check(targets[n] >= 0 && targets[n] < classes, "cross_entropy: the target of row ", n, " is ",
+    check(targets[n] >= 0 && targets[n] < classes, op, ": the target of row ", n, " is ",
           targets[n], ", wanted one in [0, ", classes, ") or ignore_index ", ignore_index);
     ++counted;
   }
   return counted;
+}
+
+double factor_of(Reduction reduction, int64_t counted) {
+  if (reduction == Reduction::kSum) return 1;
+  return counted > 0 ? 1 / static_cast<double>(counted) : 0;
 }
 
 void cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
@@ -28,10 +34,8 @@ void cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntro
   const int64_t classes = logits.dim(1);
   const int64_t* target = targets.data<int64_t>();
   const int64_t ignore_index = options.ignore_index;
-  const int64_t counted = count_targets(target, rows, classes, ignore_index);
-  const double factor = options.reduction == Reduction::kSum ? 1.0
-                        : counted > 0                        ? 1.0 / static_cast<double>(counted)
-                                                             : 0.0;
+  const int64_t counted = count_targets("cross_entropy", target, rows, classes, ignore_index);
+  const double factor = factor_of(options.reduction, counted);
   // One loss a row, added up in order afterwards: the sum does not depend on the number of threads.
   Tensor row_losses = Tensor::empty({rows}, DType::kF64);
   double* losses = row_losses.mutable_data<double>();
@@ -110,9 +114,51 @@ void cross_entropy_backward(const Tensor& grad_loss, const Tensor& logits, const
   });
 }
 
+void nll(const Tensor& log_probs, const Tensor& targets, const NllOptions& options, Tensor& loss,
+         Tensor& scale) {
+  const int64_t rows = log_probs.dim(0);
+  const int64_t classes = log_probs.dim(1);
+  const int64_t* target = targets.data<int64_t>();
+  const int64_t counted = count_targets("nll", target, rows, classes, options.ignore_index);
+  const double factor = factor_of(options.reduction, counted);
+  dispatch_floating(log_probs.dtype(), "nll", [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    const T* x = log_probs.data<T>();
+    double total = 0;
+    for (int64_t n = 0; n < rows; ++n) {
+      if (target[n] != options.ignore_index)
+        total -= static_cast<double>(static_cast<C>(x[n * classes + target[n]]));
+    }
+    *loss.mutable_data<C>() = static_cast<C>(total * factor);
+    *scale.mutable_data<C>() = static_cast<C>(factor);
+  });
+}
+
+void nll_backward(const Tensor& grad_loss, const Tensor& targets, int64_t ignore_index,
+                  const Tensor& scale, const Dest& grad_log_probs) {
+  dispatch_floating(grad_log_probs.out.dtype(), "nll_backward", [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    Tensor out = grad_log_probs.out;
+    const int64_t classes = out.dim(1);
+    const int64_t* target = targets.data<int64_t>();
+    const C value = -*grad_loss.data<C>() * *scale.data<C>();
+    T* dx = out.mutable_data<T>();
+    if (!grad_log_probs.accumulate) std::fill(dx, dx + out.numel(), T(C(0)));
+    for (int64_t n = 0; n < out.dim(0); ++n) {
+      if (target[n] == ignore_index) continue;
+      T& to = dx[n * classes + target[n]];
+      to = T(static_cast<C>(to) + value);
+    }
+  });
+}
+
 }  // namespace
 
 const LossKernels kCpuLoss{.cross_entropy = cross_entropy,
-                           .cross_entropy_backward = cross_entropy_backward};
+                           .cross_entropy_backward = cross_entropy_backward,
+                           .nll = nll,
+                           .nll_backward = nll_backward};
 
 }  // namespace lockstep

@@ -2,16 +2,22 @@
 
 #include "lockstep/tensor/cuda/make_backend.h"
 #include "lockstep/tensor/cuda/missing.h"
+#include "lockstep/tensor/ops/attention.h"
 #include "lockstep/tensor/ops/conv.h"
 #include "lockstep/tensor/ops/dropout.h"
 #include "lockstep/tensor/ops/elementwise.h"
+#include "lockstep/tensor/ops/group_norm.h"
+#include "lockstep/tensor/ops/index.h"
 #include "lockstep/tensor/ops/layout.h"
 #include "lockstep/tensor/ops/loss.h"
 #include "lockstep/tensor/ops/metrics.h"
+#include "lockstep/tensor/ops/pair_loss.h"
 #include "lockstep/tensor/ops/pool.h"
 #include "lockstep/tensor/ops/random.h"
 #include "lockstep/tensor/ops/reduce.h"
+#include "lockstep/tensor/ops/select.h"
 #include "lockstep/tensor/ops/softmax.h"
+#include "lockstep/tensor/ops/unary.h"
 
 namespace lockstep::LOCKSTEP_GPU {
 namespace {
@@ -45,6 +51,8 @@ const LayoutKernels kLayout{
 const LossKernels kLoss{
     .cross_entropy = missing_kernel<"cross_entropy">,
     .cross_entropy_backward = missing_kernel<"cross_entropy_backward">,
+    .nll = missing_kernel<"nll">,
+    .nll_backward = missing_kernel<"nll_backward">,
 };
 
 const MetricsKernels kMetrics{
@@ -78,6 +86,43 @@ const SoftmaxKernels kSoftmax{
     .log_softmax_backward = missing_kernel<"log_softmax_backward">,
 };
 
+const AttentionKernels kAttention{
+    .forward = missing_kernel<"attention">,
+    .backward = missing_kernel<"attention_backward">,
+};
+
+const GroupNormKernels kGroupNorm{
+    .forward = missing_kernel<"layer_norm, group_norm">,
+    .backward = missing_kernel<"layer_norm_backward, group_norm_backward">,
+};
+
+const IndexKernels kIndex{
+    .gather = missing_kernel<"gather">,
+    .scatter_add = missing_kernel<"scatter_add">,
+    .embedding = missing_kernel<"embedding">,
+    .embedding_backward = missing_kernel<"embedding_backward">,
+};
+
+const PairLossKernels kPairLoss{
+    .mse = missing_kernel<"mse">,
+    .mse_backward = missing_kernel<"mse_backward">,
+    .bce_with_logits = missing_kernel<"bce_with_logits">,
+    .bce_with_logits_backward = missing_kernel<"bce_with_logits_backward">,
+    .cosine_embedding = missing_kernel<"cosine_embedding">,
+    .cosine_embedding_backward = missing_kernel<"cosine_embedding_backward">,
+};
+
+const SelectKernels kSelect{
+    .compare = missing_kernel<"compare">,
+    .where = missing_kernel<"where">,
+    .keep_where = missing_kernel<"where_backward">,
+};
+
+const UnaryKernels kUnary{
+    .forward = missing_kernel<"gelu, sigmoid, tanh, silu, log, exp, sqrt">,
+    .backward = missing_kernel<"the gradient of gelu, sigmoid, tanh, silu, log, exp, sqrt">,
+};
+
 }  // namespace
 
 Backend make_backend(const char* name, const DeviceMemory& memory, const DeviceStreams& streams) {
@@ -100,6 +145,12 @@ Backend make_backend(const char* name, const DeviceMemory& memory, const DeviceS
       .reduce = kReduce,
       .metrics = kMetrics,
       .softmax = kSoftmax,
+      .attention = kAttention,
+      .group_norm = kGroupNorm,
+      .index = kIndex,
+      .pair_loss = kPairLoss,
+      .select = kSelect,
+      .unary = kUnary,
   };
 }
 

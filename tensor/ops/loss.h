@@ -17,6 +17,12 @@ struct CrossEntropyOptions {
       Reduction::kMean;  // kMean divides by the number of rows that are not ignored
 };
 
+struct NllOptions {
+  int64_t ignore_index = -100;  // rows with this target count for nothing
+  Reduction reduction =
+      Reduction::kMean;  // kMean divides by the number of rows that are not ignored
+};
+
 struct LossKernels {
   /// Throws ArgumentError for a target outside [0, C) that is not ignore_index. `lse` [N] is the
   /// logsumexp of each row, `scale` (a scalar) what the gradient of every row is multiplied by.
@@ -26,6 +32,11 @@ struct LossKernels {
   void (&cross_entropy_backward)(const Tensor& grad_loss, const Tensor& logits,
                                  const Tensor& targets, const CrossEntropyOptions& options,
                                  const Tensor& lse, const Tensor& scale, const Dest& grad_logits);
+  /// Targets and `scale` as for cross_entropy.
+  void (&nll)(const Tensor& log_probs, const Tensor& targets, const NllOptions& options,
+              Tensor& loss, Tensor& scale);
+  void (&nll_backward)(const Tensor& grad_loss, const Tensor& targets, int64_t ignore_index,
+                       const Tensor& scale, const Dest& grad_log_probs);
 };
 
 namespace ops {
@@ -49,6 +60,18 @@ CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets,
 void cross_entropy_backward(const Tensor& grad_loss, const Tensor& logits, const Tensor& targets,
                             const CrossEntropyOptions& options, const Tensor& lse,
                             const Tensor& scale, const Dest& grad_logits);
+
+struct NllResult {
+  Tensor loss;   // a scalar
+  Tensor scale;  // a scalar
+};
+
+/// The negative log-likelihood -log_probs[n, targets[n]] over the rows of log_probs [N, C], which
+/// log_softmax gives: cross_entropy in two steps. Targets, dtypes and errors as there.
+NllResult nll(const Tensor& log_probs, const Tensor& targets, const NllOptions& options);
+/// grad_log_probs (+)= -grad_loss * scale at the targets, 0 elsewhere.
+void nll_backward(const Tensor& grad_loss, const Tensor& targets, int64_t ignore_index,
+                  const Tensor& scale, const Dest& grad_log_probs);
 
 }  // namespace ops
 }  // namespace lockstep

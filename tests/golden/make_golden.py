@@ -10,7 +10,7 @@ import torch
 
 import golden
 
-FAMILIES = ["conv", "elementwise", "layout", "norm", "pool", "reduce"]
+FAMILIES = ["conv", "elementwise", "layout", "norm", "pool", "reduce", "unary", "index", "sample_norm", "losses", "attention"]
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
