@@ -4,6 +4,7 @@
 #include "lockstep/tensor/ops/copy.h"
 
 #include <algorithm>
+#include <queue>
 #include <utility>
 
 namespace lockstep {
@@ -18,9 +19,12 @@ struct Run {
   Run();
   ~Run();
 
+  static bool earlier(const NodePtr& a, const NodePtr& b) { return a->sequence < b->sequence; }
+
   Run* outer;  // the backward in whose hook this one was started, if any
   std::vector<NodePtr> nodes;
   std::vector<LeafPtr> leaves;
+  std::priority_queue<NodePtr, std::vector<NodePtr>, decltype(&earlier)> ready{earlier};
   std::vector<std::function<void(bool)>> at_end;
   size_t told = 0;  // so many of at_end know how it ended
 };
@@ -48,8 +52,9 @@ Run::~Run() {
 
 /// Counts, for every node and leaf below `root`, the contributions that this backward will bring.
 void count_contributions(Run& run, const NodePtr& root) {
+  size_t next = run.nodes.size();
   run.nodes.push_back(root);
-  for (size_t next = 0; next < run.nodes.size(); ++next) {
+  for (; next < run.nodes.size(); ++next) {
     const Node& node = *run.nodes[next];
     check(node.backward != nullptr, "backward: ", node.op,
           ": the graph was freed by an earlier backward; pass retain_graph to walk it twice");
@@ -119,21 +124,14 @@ void Engine::run(const Variable& root, const Tensor& grad, bool retain_graph) {
   } else {
     count_contributions(run, root.producer());
     root.producer()->grad = grad;
-    const auto earlier = [](const NodePtr& a, const NodePtr& b) {
-      return a->sequence < b->sequence;
-    };
-    std::vector<NodePtr> ready{root.producer()};  // a heap whose top is the latest node
-    while (!ready.empty()) {
-      std::pop_heap(ready.begin(), ready.end(), earlier);
-      const NodePtr node = std::move(ready.back());
-      ready.pop_back();
+    run.ready.push(root.producer());
+    while (!run.ready.empty()) {
+      const NodePtr node = run.ready.top();  // the latest
+      run.ready.pop();
       node->visit(retain_graph);
       for (const Edge& edge : node->inputs) {
         if (edge.leaf != nullptr && --edge.leaf->pending == 0) fire_hooks(edge.leaf);
-        if (edge.node != nullptr && --edge.node->pending == 0) {
-          ready.push_back(edge.node);
-          std::push_heap(ready.begin(), ready.end(), earlier);
-        }
+        if (edge.node != nullptr && --edge.node->pending == 0) run.ready.push(edge.node);
       }
     }
   }
@@ -175,6 +173,14 @@ void GradSink::give(int i, Tensor grad) {
   } else {
     give_to_node(*edge.node, std::move(grad));
   }
+}
+
+void GradSink::go_on_from(const Variable& root, Tensor grad) {
+  // Counted before the node's own edges are taken off: what both lead to stays awaited.
+  count_contributions(*current, root.producer());
+  root.producer()->grad = std::move(grad);
+  current->ready.push(root.producer());
+  goes_on_ = true;
 }
 
 bool Engine::awaits(const Variable& leaf) {

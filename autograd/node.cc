@@ -1,11 +1,13 @@
 #include "lockstep/autograd/node.h"
 
+#include "lockstep/autograd/recording.h"
+
 #include <algorithm>
 
 namespace lockstep {
 namespace {
 
-thread_local uint64_t next_sequence = 0;
+thread_local uint64_t sequence_counter = 0;
 // Nodes whose last owner is being destroyed; non-null while a destructor up the stack empties it.
 thread_local std::vector<std::shared_ptr<Node>>* orphans = nullptr;
 
@@ -13,7 +15,7 @@ thread_local std::vector<std::shared_ptr<Node>>* orphans = nullptr;
 
 Node::Node(const char* op_name, const Tensor& out, BackwardFn fn)
     : op(op_name),
-      sequence(next_sequence++),
+      sequence(sequence_counter++),
       shape(out.shape()),
       dtype(out.dtype()),
       device(out.device()),
@@ -42,7 +44,7 @@ void Node::visit(bool retain_graph) {
   const Tensor grad_out = std::move(grad);
   grad = Tensor();
   backward(grad_out, sink);
-  for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
+  for (int i = 0; !sink.goes_on_ && i < static_cast<int>(inputs.size()); ++i) {
     check(!sink.wants(i) || sink.gave(i), "backward: ", op, " gave no gradient for input ", i);
   }
   if (!retain_graph) backward = nullptr;
@@ -53,7 +55,8 @@ Variable record(const char* op, Tensor out, std::vector<Variable> inputs, Backwa
       grad_enabled() && std::any_of(inputs.begin(), inputs.end(),
                                     [](const auto& v) { return v.defined() && v.requires_grad(); });
   if (!needed) return Variable(std::move(out));
-  auto node = std::make_shared<Node>(op, out, std::move(backward));
+  auto node =
+      std::make_shared<Node>(op, out, OutlineOnly::active() ? nullptr : std::move(backward));
   for (const Variable& input : inputs) node->inputs.push_back(Node::edge_to(input));
   return Node::result(std::move(out), std::move(node));
 }
@@ -63,19 +66,14 @@ Edge Node::edge_to(const Variable& input) {
   return input.is_leaf() ? Edge{nullptr, input.impl_} : Edge{input.producer(), nullptr};
 }
 
+uint64_t Node::next_sequence() { return sequence_counter; }
+
 Variable Node::result(Tensor data, std::shared_ptr<Node> producer) {
   auto impl = std::make_shared<VariableImpl>();
   impl->data = std::move(data);
   impl->requires_grad = true;
   impl->producer = std::move(producer);
   return Variable(std::move(impl));
-}
-
-const Tensor& Saved::get() const {
-  check(tensor_.version() == version_,
-        "backward: a tensor that an op saved was changed in place after the op ran; change a copy, "
-        "or change it after backward");
-  return tensor_;
 }
 
 }  // namespace lockstep

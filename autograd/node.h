@@ -44,6 +44,7 @@ class Node {
   void visit(bool retain_graph);
 
   static Edge edge_to(const Variable& input);
+  static uint64_t next_sequence();  // what this thread's next node gets
   static Variable result(Tensor data, std::shared_ptr<Node> producer);
 
   const char* op;

@@ -34,6 +34,9 @@ class GradSink {
   /// grad_out; the engine copies only when it must (into a bound slot; counted by
   /// gradient_bytes_copied).
   void give(int i, Tensor grad);
+  /// Instead of all that: the backward goes on from `root`, whose gradient is `grad` and whose
+  /// graph stands for this node's op. Its ends are the node's inputs.
+  void go_on_from(const Variable& root, Tensor grad);
 
  private:
   friend class Node;
@@ -43,6 +46,7 @@ class GradSink {
 
   Node& node_;
   std::vector<bool> given_;
+  bool goes_on_ = false;
 };
 
 /// A tensor kept for backward. get() throws ArgumentError when its memory was changed after it was

@@ -7,8 +7,6 @@
 namespace lockstep {
 namespace {
 
-thread_local bool recording = true;
-
 VariableImpl& require(const std::shared_ptr<VariableImpl>& impl) {
   check(impl != nullptr, "variable: undefined");
   return *impl;
@@ -115,9 +113,5 @@ HookHandle Variable::on_grad_ready(GradHook hook) {
   leaf.hooks.emplace_back(leaf.next_hook, std::move(hook));
   return HookHandle(impl_, leaf.next_hook++);
 }
-
-NoGrad::NoGrad() : before_(recording) { recording = false; }
-NoGrad::~NoGrad() { recording = before_; }
-bool grad_enabled() { return recording; }
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 #include "lockstep/nn/batch_norm.h"
 
+#include "lockstep/autograd/checkpoint.h"
 #include "lockstep/tensor/ops/copy.h"
 
 namespace lockstep {
@@ -19,7 +20,7 @@ BatchNorm2d::BatchNorm2d(const BatchNorm2dSpec& spec) : spec_(spec) {
 }
 
 BatchNormOptions BatchNorm2d::next_batch() {
-  if (training()) ++*num_batches_tracked_.mutable_data<int64_t>();
+  if (training() && !recomputing()) ++*num_batches_tracked_.mutable_data<int64_t>();
   return {
       .training = training(), .momentum = spec_.momentum, .eps = spec_.eps, .exchange = exchange_};
 }

@@ -4,6 +4,7 @@
 // ones, so that whole buckets of gradients are left out (Li et al., PVLDB 2020, section 6.2).
 #pragma once
 
+#include "lockstep/autograd/checkpoint.h"
 #include "lockstep/nn/module.h"
 #include "lockstep/tensor/random.h"
 
@@ -29,7 +30,7 @@ class LayerDrop final : public Module {
 
   /// Call first in each forward of the model: the decisions change. In evaluation nothing happens.
   void begin_forward() {
-    if (training()) ++*forwards_.mutable_data<int64_t>();
+    if (training() && !recomputing()) ++*forwards_.mutable_data<int64_t>();
   }
   /// Whether this forward leaves out layer `layer` (0, 1, ...). Never in evaluation.
   bool drops(int64_t layer) const {

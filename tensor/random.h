@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace lockstep {
 
@@ -47,13 +48,12 @@ class Generator {
   };
 
   explicit Generator(uint64_t seed) : state_{seed, 0} {}
+  Generator(const Generator&) = default;
+  Generator& operator=(const Generator&) = default;
+  inline ~Generator();
 
   /// Reserves the next `count` numbers, rounded up to whole blocks of four.
-  PhiloxRange take(int64_t count) {
-    const PhiloxRange range{state_.seed, state_.next_block};
-    state_.next_block += (static_cast<uint64_t>(count) + 3) / 4;
-    return range;
-  }
+  inline PhiloxRange take(int64_t count);
 
   State state() const { return state_; }
   void set_state(State state) { state_ = state; }
@@ -61,5 +61,48 @@ class Generator {
  private:
   State state_;
 };
+
+/// While one lives, notes each generator that this thread draws from, with its state before; one
+/// that ends its life meanwhile is forgotten. They can be nested.
+class GeneratorLog {
+ public:
+  struct Entry {
+    Generator* generator;
+    Generator::State before;
+  };
+
+  GeneratorLog() : outer_(current_) { current_ = this; }
+  ~GeneratorLog() { current_ = outer_; }
+  GeneratorLog(const GeneratorLog&) = delete;
+  GeneratorLog& operator=(const GeneratorLog&) = delete;
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  friend class Generator;
+  static void note(Generator& generator) {
+    for (GeneratorLog* log = current_; log != nullptr; log = log->outer_) {
+      bool known = false;
+      for (const Entry& entry : log->entries_) known = known || entry.generator == &generator;
+      if (!known) log->entries_.push_back({&generator, generator.state()});
+    }
+  }
+  static void forget(const Generator* generator) {
+    for (GeneratorLog* log = current_; log != nullptr; log = log->outer_)
+      std::erase_if(log->entries_, [=](const Entry& e) { return e.generator == generator; });
+  }
+
+  static inline thread_local GeneratorLog* current_ = nullptr;
+  GeneratorLog* outer_;
+  std::vector<Entry> entries_;
+};
+
+Generator::~Generator() { GeneratorLog::forget(this); }
+
+PhiloxRange Generator::take(int64_t count) {
+  GeneratorLog::note(*this);
+  const PhiloxRange range{state_.seed, state_.next_block};
+  state_.next_block += (static_cast<uint64_t>(count) + 3) / 4;
+  return range;
+}
 
 }  // namespace lockstep

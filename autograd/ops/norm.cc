@@ -1,5 +1,6 @@
 #include "lockstep/autograd/ops/norm.h"
 
+#include "lockstep/autograd/checkpoint.h"
 #include "lockstep/autograd/record.h"
 #include "lockstep/tensor/ops/copy.h"
 #include "lockstep/tensor/ops/norm.h"
@@ -38,8 +39,10 @@ Statistics batch_statistics(const Tensor& x, Tensor& running_mean, Tensor& runni
         "; use a larger batch, or evaluation mode");
   if (!shared) ops::batch_norm_moments(x, mean, variance);
   const double n = static_cast<double>(count);
-  ops::batch_norm_update_running(mean, options.momentum, 1.0, running_mean);
-  ops::batch_norm_update_running(variance, options.momentum, n / (n - 1), running_var);
+  if (!recomputing()) {
+    ops::batch_norm_update_running(mean, options.momentum, 1.0, running_mean);
+    ops::batch_norm_update_running(variance, options.momentum, n / (n - 1), running_var);
+  }
   return {mean, ops::batch_norm_invstd(variance, options.eps), n};
 }
 

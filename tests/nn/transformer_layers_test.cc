@@ -1,4 +1,5 @@
 // Embedding, layer and group normalisation, attention and the losses as modules.
+#include "lockstep/autograd/checkpoint.h"
 #include "lockstep/autograd/ops/reduce.h"
 #include "lockstep/nn/nn.h"
 #include "lockstep/tensor/ops/copy.h"
@@ -120,6 +121,21 @@ TEST_CASE("MultiheadAttention: PyTorch's names and initial values; one way and t
   CHECK_THROWS_AS(MultiheadAttention({.embed_dim = 24, .num_heads = 5}, rng), ArgumentError);
   CHECK_THROWS_AS(MultiheadAttention({.embed_dim = 24, .num_heads = 4, .dropout = 1}, rng),
                   ArgumentError);
+}
+
+TEST_CASE("checkpoint: layers do not count a batch or a decision twice") {
+  BatchNorm2d bn{{.channels = 3}};
+  LayerDrop layers(0.5, 1);
+  Variable x(random_tensor({4, 3}, 5, -1, 1, DType::kF32), true);
+  const Variable y = checkpoint(
+      [&](const std::vector<Variable>& v) {
+        layers.begin_forward();
+        return layers.drops(0) ? bn(v[0]) : bn(relu(v[0]));
+      },
+      {x});
+  sum(y).backward();
+  CHECK(bn.named_buffers()[2].buffer.item() == 1);
+  CHECK(layers.named_buffers()[0].buffer.item() == 1);
 }
 
 }  // namespace
