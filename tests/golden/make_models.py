@@ -61,6 +61,8 @@ def small_resnet(name, block, widths, seed):
     images, grad_logits = torch.randn(4, 3, 12, 12), torch.randn(4, 5)
     out = {"images": stored(images), "grad_logits": grad_logits}
     out |= {"before." + key: stored(value) for key, value in model.state_dict().items()}
+    # As torchvision's users save it, names and layouts untouched.
+    save_file(model.state_dict(), HERE / f"{name}_torchvision.safetensors")
     model.double().eval()
     out["eval_logits"] = stored(model(images.double()))
     model.train()
