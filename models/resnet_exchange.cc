@@ -43,10 +43,7 @@ std::vector<NamedTensor> to_torchvision(std::span<const NamedTensor> state) {
 
 std::vector<NamedTensor> from_torchvision(std::span<const NamedTensor> state) {
   std::vector<NamedTensor> out;
-  for (const auto& [name, tensor] : state) {
-    const bool half = tensor.dtype() == DType::kF16 || tensor.dtype() == DType::kBF16;
-    out.push_back({name, permuted(half ? ops::cast(tensor, DType::kF32) : tensor, {0, 2, 3, 1})});
-  }
+  for (const auto& [name, tensor] : state) out.push_back({name, permuted(tensor, {0, 2, 3, 1})});
   return out;
 }
 

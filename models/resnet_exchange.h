@@ -21,7 +21,7 @@ namespace lockstep {
 /// has no place for ("layer_drop....") is left out.
 std::vector<NamedTensor> to_torchvision(std::span<const NamedTensor> state);
 
-/// The reverse. f16 and bf16 become f32, which holds all their values.
+/// The reverse.
 std::vector<NamedTensor> from_torchvision(std::span<const NamedTensor> state);
 
 /// Writes to_torchvision(state) to `path`; `model` is a name for the file's metadata. Throws
