@@ -1,6 +1,7 @@
 #include "lockstep/distributed/comm/child_process.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/thread_signals.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -78,6 +79,8 @@ pid_t start_child(const ChildOptions& options) {
   const Socket report_read(report[0]);
   Socket report_write(report[1]);
 
+  // The child has the launcher's handlers until it has set its own dispositions.
+  const SignalsBlocked blocked;
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) throw IoError(str("launch: fork: ", std::strerror(errno)));

@@ -93,6 +93,7 @@ LinkSpec parse_link(std::string_view text) {
     }
     begin = end + 1;
   }
+  check_link(link);
   return link;
 }
 

@@ -143,6 +143,36 @@ TEST_CASE("launch: Ctrl-C ends ranks that ignore it") {
   }
 }
 
+TEST_CASE("launch: no signal is lost to another thread of the program") {
+  const testing::TempDir dir;
+  Process job(
+      {testing::program_path("tests/distributed/rank_program"), "threads", dir.path().string()});
+  const auto pids = pids_in(dir, 2);
+  ::kill(pids[1], SIGKILL);
+  CHECK(job.wait() == 137);
+  CHECK_FALSE(alive(pids[0]));
+  CHECK(contains(job.err(), "lockstep: rank 1 was killed by signal 9"));
+
+  const testing::TempDir other;
+  Process asked(
+      {testing::program_path("tests/distributed/rank_program"), "threads", other.path().string()});
+  pids_in(other, 2);
+  ::kill(asked.pid(), SIGTERM);
+  CHECK(asked.wait() == 128 + SIGTERM);
+  CHECK(contains(asked.err(), "lockstep: ended by Terminated"));
+}
+
+TEST_CASE("launch: goes on when the terminal goes, where nohup asks for it") {
+  const testing::TempDir dir;
+  std::vector<std::string> command = launch({"--nproc", "2"}, {"stubborn", dir.path().string()});
+  command.insert(command.begin(), {"/usr/bin/env", "--ignore-signal=HUP"});
+  Process job(command);
+  const auto pids = pids_in(dir, 2);
+  ::kill(job.pid(), SIGHUP);
+  ::kill(pids[1], SIGKILL);
+  CHECK(job.wait() == 137);  // and not 128 + SIGHUP
+}
+
 TEST_CASE("launch: a launcher that is killed leaves no orphans") {
   const testing::TempDir dir;
   Process job(launch({"--nproc", "2"}, {"stubborn", dir.path().string()}));

@@ -71,6 +71,10 @@ int run(const std::string& mode, const std::string& argument) {
   if (mode == "self") {  // launches itself
     if (!launched()) return launch_self({.nproc = 2, .log_dir = "-"}, {"environment"});
   }
+  if (mode == "threads") {  // the same with threads that could be given the launcher's signals
+    for (int i = 0; i < 4; ++i) std::thread(sleep_forever).detach();
+    return launch_self({.nproc = 2, .log_dir = "-"}, {"stubborn", argument});
+  }
 
   const auto group = make_process_group(options_from_env());
   if (mode == "collectives") {
