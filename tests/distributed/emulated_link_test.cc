@@ -55,6 +55,7 @@ TEST_CASE("parse_link: what is wrong is named") {
   refuses("1gbyte", "'1gbyte' is not a rate");
   refuses("0gbit", "not a positive rate");
   refuses("-1gbit", "not a positive rate");
+  refuses("1e-7gbit", "at least 1e-6 Gbit/s");
   refuses("nangbit", "not finite");
   refuses("infgbit", "not finite");
   refuses("1e999gbit", "has no number, or one out of range");
