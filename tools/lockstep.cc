@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   CLI::App program("Lockstep's tools");
   program.require_subcommand(1);
   const std::vector<lockstep::tools::Command> commands = {
+      lockstep::tools::export_command(program),
       lockstep::tools::inspect_command(program),
       lockstep::tools::launch_command(program),
       lockstep::tools::pack_command(program),

@@ -70,6 +70,28 @@ Checkpoint parse_metadata(const Metadata& metadata, const std::string& name) {
   return checkpoint;
 }
 
+Checkpoint from_file(TensorFile file) {
+  Checkpoint checkpoint = parse_metadata(file.metadata, file.path);
+  checkpoint.rng = take(file, "rank/rng", DType::kI64, 2);
+  checkpoint.meter = take(file, "rank/meter", DType::kF64, 3);
+  const auto without = [](NamedTensor& tensor, const char* prefix) {
+    tensor.name.erase(0, std::char_traits<char>::length(prefix));
+    return std::move(tensor);
+  };
+  for (NamedTensor& tensor : file.tensors) {
+    if (tensor.name.starts_with(kOptimizerPrefix)) {
+      checkpoint.optimizer.tensors.push_back(without(tensor, kOptimizerPrefix));
+    } else if (tensor.name.starts_with(kEmaPrefix)) {
+      checkpoint.ema.push_back(without(tensor, kEmaPrefix));
+    } else if (is_hook_state(tensor.name)) {
+      checkpoint.comm_hook.push_back(std::move(tensor));
+    } else {
+      checkpoint.model.push_back(std::move(tensor));
+    }
+  }
+  return checkpoint;
+}
+
 }  // namespace
 
 void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
@@ -102,27 +124,10 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
 }
 
 Checkpoint parse_checkpoint(std::span<const std::byte> bytes, const std::string& name) {
-  TensorFile file = parse_safetensors(bytes, name);
-  Checkpoint checkpoint = parse_metadata(file.metadata, name);
-  checkpoint.rng = take(file, "rank/rng", DType::kI64, 2);
-  checkpoint.meter = take(file, "rank/meter", DType::kF64, 3);
-  const auto without = [](NamedTensor& tensor, const char* prefix) {
-    tensor.name.erase(0, std::char_traits<char>::length(prefix));
-    return std::move(tensor);
-  };
-  for (NamedTensor& tensor : file.tensors) {
-    if (tensor.name.starts_with(kOptimizerPrefix)) {
-      checkpoint.optimizer.tensors.push_back(without(tensor, kOptimizerPrefix));
-    } else if (tensor.name.starts_with(kEmaPrefix)) {
-      checkpoint.ema.push_back(without(tensor, kEmaPrefix));
-    } else if (is_hook_state(tensor.name)) {
-      checkpoint.comm_hook.push_back(std::move(tensor));
-    } else {
-      checkpoint.model.push_back(std::move(tensor));
-    }
-  }
-  return checkpoint;
+  return from_file(parse_safetensors(bytes, name));
 }
+
+Checkpoint read_checkpoint(const std::string& path) { return from_file(read_safetensors(path)); }
 
 Checkpoint read_checkpoint_header(const std::string& path) {
   return parse_metadata(read_safetensors_header(path).metadata, path);

@@ -55,6 +55,9 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 /// short, malformed, or no checkpoint of this kind.
 Checkpoint parse_checkpoint(std::span<const std::byte> bytes, const std::string& name);
 
+/// As parse_checkpoint, from a file.
+Checkpoint read_checkpoint(const std::string& path);
+
 /// What the header alone says: all but the tensors. Reads no more of the file than that, so that
 /// what is no checkpoint, or is cut short, is refused before it takes memory. Throws as above.
 Checkpoint read_checkpoint_header(const std::string& path);

@@ -14,6 +14,8 @@ Examples:
   train_resnet --nproc 2 --output-dir out --checkpoint-every 50
   train_resnet --nproc 2 --output-dir out --resume auto   go on where it stopped
   train_resnet --dataset fashion-mnist --epochs 4 --batch-size 64 --nproc 2
+  train_resnet --dataset folder --data-dir photos --model resnet18 --init-weights r18.safetensors --partial
+                                                          fine-tune torchvision's weights on other classes
   train_resnet --dataset synthetic --model resnet18 --ddp-mode naive --trace --output-dir out
   RANK=0 WORLD_SIZE=2 MASTER_ADDR=host0 MASTER_PORT=29500 LOCKSTEP_TOKEN=secret train_resnet
                                                           one rank of a job on several machines
@@ -69,6 +71,13 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
       "--resume", o.resume, "auto (the newest checkpoint in --output-dir, if any) or a checkpoint");
   resume->check(not_empty());
   app.add_flag("--overwrite", o.overwrite, "Replace the run in --output-dir")->excludes(resume);
+  auto* init_weights = app.add_option(
+      "--init-weights", o.init_weights,
+      "Start from a safetensors file in torchvision's format; a resumed run has its own");
+  init_weights->check(not_empty());
+  app.add_flag("--partial", o.partial,
+               "Take from --init-weights what fits, such as all but the classifier")
+      ->needs(init_weights);
   app.add_option("--checkpoint-every", o.checkpoint_every,
                  "Optimizer steps between checkpoints; 0: each epoch")
       ->check(count);
@@ -93,6 +102,8 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   if (o.output_dir.empty() &&
       (o.trace || o.resume == "auto" || o.checkpoint_every > 0 || o.overwrite)) {
     wrong = "--trace, --checkpoint-every, --overwrite and --resume auto want an --output-dir";
+  } else if (!o.init_weights.empty() && !o.resume.empty() && o.resume != "auto") {
+    wrong = "--resume CHECKPOINT brings its own weights; it takes no --init-weights";
   } else if (o.layer_drop > 0 && o.ddp.static_graph) {
     wrong = "--layer-drop leaves out other blocks in each step; it takes no --static-graph";
   } else if (o.layer_drop > 0 && has_caps(o.ddp)) {

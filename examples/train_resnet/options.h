@@ -32,6 +32,8 @@ struct Options {
   uint64_t seed = 1;
   std::string output_dir;
   std::string resume;
+  std::string init_weights;  // a file in torchvision's format
+  bool partial = false;      // of it what fits
   bool overwrite = false;
   int64_t checkpoint_every = 0;
   int64_t log_interval = 50;

@@ -7,6 +7,7 @@
 #include "lockstep/distributed/reduce/layer_plan.h"
 #include "lockstep/distributed/sync_batch_norm.h"
 #include "lockstep/models/resnet.h"
+#include "lockstep/models/resnet_exchange.h"
 #include "lockstep/train/rank_zero.h"
 #include "lockstep/train/run_info.h"
 #include "lockstep/train/trainer.h"
@@ -81,6 +82,18 @@ std::unique_ptr<ResNet> make_model(const Options& o, const Dataset& data) {
   return make_resnet(o.model, options, init);
 }
 
+/// Loads --init-weights; in words, what was found.
+std::string load_init_weights(const Options& o, ResNet& model) {
+  try {
+    const ImportReport report = import_resnet(model, o.init_weights, {.strict = !o.partial});
+    return str("weights from ", o.init_weights, ": ", report.text());
+  } catch (const ArgumentError& error) {
+    throw ArgumentError(str("--init-weights ", error.what(),
+                            o.partial ? "; choose another --model"
+                                      : "; --partial takes what fits, such as for other classes"));
+  }
+}
+
 /// "layer1.0.conv2.weight" -> "layer1.0"; the stem and the classifier are one layer each.
 std::string block_of(std::string_view parameter) {
   if (!parameter.starts_with("layer")) return parameter.starts_with("fc") ? "fc" : "stem";
@@ -143,7 +156,10 @@ void preflight(const Options& o, int world) {
     read_bucket_plan(o.ddp.bucket_plan, specs);
   }
   const std::string from = o.resume == "auto" ? newest_checkpoint(o) : o.resume;
-  if (from.empty()) return;
+  if (from.empty()) {
+    if (!o.init_weights.empty()) load_init_weights(o, *make_model(o, *data.train));
+    return;
+  }
   check_traits(from, read_checkpoint_header(from).traits, traits(o, world));
 }
 
@@ -167,6 +183,12 @@ void run(const Options& o, ProcessGroup& group) {
   }
 
   const auto model = make_model(o, *train_set);
+  const std::string from = checkpoint_to_resume(o, group);
+  std::string weights;
+  if (!o.init_weights.empty() && from.empty()) {
+    // DataParallel hands rank 0's on.
+    run_on_rank_zero(group, "--init-weights", [&] { weights = load_init_weights(o, *model); });
+  }
   const int64_t steps_per_epoch = steps_in_epoch(train_data.batches(), o.grad_accum_steps);
   Timeline timeline(
       {.sample_every = o.trace ? std::max<int64_t>(1, o.epochs * steps_per_epoch / 32) : 0});
@@ -223,7 +245,7 @@ void run(const Options& o, ProcessGroup& group) {
                    "; gradients ", o.ddp.mode,
                    hook == nullptr ? "" : ", by the hook " + o.ddp.comm_hook));
 
-  const std::string from = checkpoint_to_resume(o, group);
+  if (!weights.empty()) progress.say(weights);
   if (!from.empty()) {
     const BucketPlan given = ddp.plan();
     trainer.resume(from);

@@ -45,6 +45,7 @@ TEST_CASE("what is written is read back, bit for bit") {
   const std::string bytes = testing::read_text(dir / "last.safetensors");
   const Checkpoint back = parse_checkpoint(as_bytes(bytes), "last");
   const Checkpoint wanted = example();
+  CHECK(read_checkpoint(dir / "last.safetensors").position == wanted.position);
   CHECK(back.position == wanted.position);
   CHECK(back.best_accuracy == wanted.best_accuracy);
   CHECK(back.traits == wanted.traits);
