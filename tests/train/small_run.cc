@@ -1,0 +1,149 @@
+#include "lockstep/tests/train/small_run.h"
+
+#include "lockstep/autograd/ops/activation.h"
+#include "lockstep/autograd/ops/loss.h"
+#include "lockstep/autograd/ops/pool.h"
+#include "lockstep/data/datasets.h"
+#include "lockstep/distributed/comm/thread_group.h"
+#include "lockstep/distributed/reduce/comm_hook_runner.h"
+#include "lockstep/distributed/reduce/hooks/registry.h"
+#include "lockstep/nn/nn.h"
+#include "lockstep/optim/sgd.h"
+#include "lockstep/tensor/ops/copy.h"
+
+#include <omp.h>
+#include <nlohmann/json.hpp>
+
+#include <cstring>
+#include <fstream>
+
+namespace lockstep::testing {
+namespace {
+
+struct Net : Module {
+  Generator init{1};
+  BatchNorm2d norm{{.channels = 1}};
+  Conv2d conv{{.in_channels = 1, .out_channels = 16, .kernel = 5}, init};
+  Linear fc{{.in_features = 16, .out_features = 10}, init};
+  bool with_norm;
+
+  explicit Net(bool with_norm) : with_norm(with_norm) {
+    if (with_norm) register_module("norm", norm);
+    register_module("conv", conv);
+    register_module("fc", fc);
+  }
+  Variable forward(const Variable& x) {
+    return fc.forward(global_avg_pool2d(relu(conv.forward(with_norm ? norm.forward(x) : x))));
+  }
+};
+
+/// Images with noise from the rank's own generator, so that a resumed run needs its position too.
+Tensor with_noise(const Tensor& images, Generator& rng) {
+  Tensor noisy = ops::clone(images);
+  float* x = noisy.mutable_data<float>();
+  const PhiloxRange range = rng.take(noisy.numel());
+  for (int64_t i = 0; i < noisy.numel(); ++i) x[i] += range.uniform(i);
+  return noisy;
+}
+
+void require_equal_replicas(const Net& net, ProcessGroup& group) {
+  const Tensor mine = net.fc.weight.data();
+  Tensor all = Tensor::empty(Shape{group.size() * mine.numel()}, mine.dtype());
+  group.all_gather(all, mine.reshape({-1}))->wait();
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const auto offset = static_cast<size_t>(rank) * mine.nbytes();
+    check(std::memcmp(all.raw() + offset, mine.raw(), mine.nbytes()) == 0, "rank ", group.rank(),
+          " and rank ", rank, " hold other weights");
+  }
+}
+
+Outcome train_rank(const Setup& setup, ProcessGroup& group) {
+  omp_set_num_threads(1);  // the ranks are enough threads
+  const auto loader = [&](Split split, int64_t batch, LastBatch last) {
+    const auto data = digits(split);
+    return std::make_unique<DataLoader>(data,
+                                        DistributedSampler({.size = data->size(),
+                                                            .batch_size = batch,
+                                                            .rank = group.rank(),
+                                                            .world_size = group.size(),
+                                                            .seed = 3,
+                                                            .shuffle = split == Split::kTrain,
+                                                            .last_batch = last}),
+                                        LoaderOptions{.workers = 1});
+  };
+  const auto train_data = loader(Split::kTrain, setup.batch_size, LastBatch::kDrop);
+  const auto test_data = loader(Split::kTest, 77, LastBatch::kKeep);
+  std::unique_ptr<RunDir> run_dir;
+  if (group.rank() == 0) {
+    run_dir = std::make_unique<RunDir>(RunDirOptions{.path = setup.dir, .resume = setup.resume});
+  }
+  Net net(!setup.plain);
+  Timeline timeline;
+  const auto hook = setup.comm_hook.empty() ? nullptr : parse_comm_hook(setup.comm_hook);
+  DataParallel ddp(net, group,
+                   {.first_bucket_cap_mb = setup.first_cap_mb,
+                    .reduction = hook ? run_comm_hook(hook, group) : nullptr,
+                    .timeline = &timeline});
+  Sgd optimizer(net.named_parameters(), {.lr = setup.lr, .momentum = 0.9});
+  Generator rng(100 + static_cast<uint64_t>(group.rank()));
+  int64_t batches = 0;
+  const auto result_of = [&](const Tensor& images, const Tensor& targets) {
+    const Variable logits = net.forward(Variable(images));
+    return BatchResult{cross_entropy(logits, targets), count_correct(logits.data(), targets),
+                       targets.dim(0)};
+  };
+  Trainer trainer(
+      {.model = net,
+       .ddp = ddp,
+       .group = group,
+       .optimizer = optimizer,
+       .schedule = warmup_schedule(40),
+       .train_data = *train_data,
+       .test_data = *test_data,
+       .train_batch =
+           [&](const Batch& batch) {
+             if (group.rank() == 0 && batches++ == setup.crash_at_batch) throw Crash("crash");
+             return result_of(setup.plain ? batch.inputs : with_noise(batch.inputs, rng),
+                              batch.targets);
+           },
+       .test_batch = [&](const Batch& batch) { return result_of(batch.inputs, batch.targets); },
+       .rng = rng,
+       .timeline = timeline,
+       .comm_hook = hook.get(),
+       .run_dir = run_dir.get()},
+      {.epochs = setup.epochs,
+       .grad_accum_steps = setup.accumulate,
+       .log_interval = setup.log_interval,
+       .checkpoint_every = setup.checkpoint_every,
+       .traits = {{"--batch-size", str(setup.batch_size)}, {"--comm-hook", setup.comm_hook}}});
+  if (setup.resume) trainer.resume(setup.dir + "/last.safetensors");
+  Outcome outcome;
+  outcome.resumed_step = trainer.position().step;
+  outcome.steps_per_epoch = trainer.steps_per_epoch();
+  outcome.result = trainer.run();
+  require_equal_replicas(net, group);
+  return outcome;
+}
+
+}  // namespace
+
+Outcome train(const Setup& setup) {
+  Outcome outcome;
+  spawn(setup.ranks, [&](ProcessGroup& group) {
+    const Outcome mine = train_rank(setup, group);
+    if (group.rank() == 0) outcome = mine;
+  });
+  return outcome;
+}
+
+std::vector<double> losses(const std::string& dir) {
+  std::vector<double> values;
+  std::ifstream in(dir + "/metrics.jsonl");
+  for (std::string line; std::getline(in, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["kind"] == "train") values.push_back(json["loss"]);
+  }
+  return values;
+}
+
+}  // namespace lockstep::testing

@@ -1,0 +1,47 @@
+// Small training runs with ranks as threads, for tests of the trainer: a crash is an exception
+// thrown out of a batch.
+#pragma once
+
+#include "lockstep/base/error.h"
+#include "lockstep/train/trainer.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep::testing {
+
+/// What is trained, and how it ends.
+struct Setup {
+  int ranks = 2;
+  int64_t batch_size = 32;
+  int64_t epochs = 3;
+  int64_t accumulate = 1;
+  int64_t log_interval = 3;
+  int64_t checkpoint_every = 4;
+  double lr = 0.02;
+  std::string dir;
+  int64_t crash_at_batch = -1;  // rank 0 throws in its n-th batch
+  bool resume = false;
+  double first_cap_mb = 1;
+  std::string comm_hook = {};
+  bool plain = false;  // no noise and no batch statistics: every split of a batch is the same
+};
+
+struct Crash : Error {
+  using Error::Error;
+};
+
+struct Outcome {
+  TrainResult result;
+  int64_t resumed_step = 0;
+  int64_t steps_per_epoch = 0;
+};
+
+/// Rank 0's outcome. Throws unless all ranks end with the same weights.
+Outcome train(const Setup& setup);
+
+/// The training losses that metrics.jsonl holds.
+std::vector<double> losses(const std::string& dir);
+
+}  // namespace lockstep::testing
