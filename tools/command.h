@@ -17,5 +17,6 @@ Command export_command(CLI::App& program);
 Command inspect_command(CLI::App& program);
 Command launch_command(CLI::App& program);
 Command pack_command(CLI::App& program);
+Command predict_command(CLI::App& program);
 
 }  // namespace lockstep::tools

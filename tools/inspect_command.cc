@@ -65,7 +65,7 @@ void print_checkpoint(const std::string& path, const TensorFileHeader& header) {
   std::printf("checkpoint at step %lld, epoch %lld, batch %lld", static_cast<long long>(at.step),
               static_cast<long long>(at.epoch), static_cast<long long>(at.batch));
   if (checkpoint.best_accuracy >= 0) {
-    std::printf("; best accuracy %.2f%%", 100 * checkpoint.best_accuracy);
+    std::printf("; best accuracy %.2f %%", 100 * checkpoint.best_accuracy);
   }
   std::printf("\n");
   for (const auto& [name, value] : checkpoint.traits) {

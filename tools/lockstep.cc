@@ -11,10 +11,9 @@ int main(int argc, char** argv) {
   CLI::App program("Lockstep's tools");
   program.require_subcommand(1);
   const std::vector<lockstep::tools::Command> commands = {
-      lockstep::tools::export_command(program),
-      lockstep::tools::inspect_command(program),
-      lockstep::tools::launch_command(program),
-      lockstep::tools::pack_command(program),
+      lockstep::tools::export_command(program),  lockstep::tools::inspect_command(program),
+      lockstep::tools::launch_command(program),  lockstep::tools::pack_command(program),
+      lockstep::tools::predict_command(program),
   };
   try {
     program.parse(argc, argv);

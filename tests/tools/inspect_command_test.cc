@@ -74,7 +74,7 @@ TEST_CASE("a checkpoint: position and traits") {
   const Result shown = inspect(path);
   REQUIRE_MESSAGE(shown.code == 0, shown.err);
   has(shown.out, "of which the model and its buffers: 1 tensor, 20 parameters, 80 bytes\n");
-  has(shown.out, "checkpoint at step 120, epoch 3, batch 7; best accuracy 95.25%\n");
+  has(shown.out, "checkpoint at step 120, epoch 3, batch 7; best accuracy 95.25 %\n");
   has(shown.out, "  --model resnet8\n  --seed 4\n");
 }
 
