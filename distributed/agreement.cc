@@ -1,5 +1,6 @@
 #include "lockstep/distributed/agreement.h"
 
+#include "lockstep/distributed/comm/peer_lost.h"
 #include "lockstep/tensor/ops/copy.h"
 
 #include <algorithm>
@@ -16,6 +17,14 @@ std::vector<std::string> describe(const std::vector<NamedParameter>& parameters)
   for (const auto& [name, parameter] : parameters) {
     lines.push_back(str(name, " ", name_of(parameter.dtype()), " ", parameter.shape(),
                         parameter.requires_grad() ? "" : " frozen"));
+  }
+  return lines;
+}
+
+std::vector<std::string> describe(const std::vector<NamedBuffer>& buffers) {
+  std::vector<std::string> lines;
+  for (const auto& [name, buffer] : buffers) {
+    lines.push_back(str(name, " ", name_of(buffer.dtype()), " ", buffer.shape()));
   }
   return lines;
 }
@@ -61,12 +70,10 @@ std::vector<std::string> gather(const std::string& text, ProcessGroup& group, De
   return texts;
 }
 
-}  // namespace
-
-void require_same_parameters(const std::vector<NamedParameter>& parameters, ProcessGroup& group) {
-  if (group.size() == 1) return;
-  const Device device = parameters.empty() ? Device::cpu() : parameters[0].parameter.device();
-  const std::vector<std::string> texts = gather(joined(describe(parameters)), group, device);
+/// Throws on every rank when a line differs; `what` it describes.
+void require_same_lines(const char* what, const std::vector<std::string>& mine, ProcessGroup& group,
+                        Device device) {
+  const std::vector<std::string> texts = gather(joined(mine), group, device);
   for (size_t rank = 1; rank < texts.size(); ++rank) {
     if (texts[rank] == texts[0]) continue;
     const auto first = split_lines(texts[0]);
@@ -74,11 +81,21 @@ void require_same_parameters(const std::vector<NamedParameter>& parameters, Proc
     for (size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
       const std::string a = i < first.size() ? first[i] : "nothing";
       const std::string b = i < other.size() ? other[i] : "nothing";
-      check(a == b, "DataParallel: ranks hold different parameters: parameter ", i, " is ", a,
+      check(a == b, "DataParallel: ranks hold different ", what, "s: ", what, " ", i, " is ", a,
             " on rank 0 (of ", first.size(), ") and ", b, " on rank ", rank, " (of ", other.size(),
             ")");
     }
   }
+}
+
+}  // namespace
+
+void require_same_parameters(const std::vector<NamedParameter>& parameters,
+                             const std::vector<NamedBuffer>& buffers, ProcessGroup& group) {
+  if (group.size() == 1) return;
+  const Device device = parameters.empty() ? Device::cpu() : parameters[0].parameter.device();
+  require_same_lines("parameter", describe(parameters), group, device);
+  require_same_lines("buffer", describe(buffers), group, device);
 }
 
 BucketPlan plan_of_rank_zero(ProcessGroup& group, std::span<const ParamSpec> params,
@@ -107,7 +124,10 @@ BucketPlan plan_of_rank_zero(ProcessGroup& group, std::span<const ParamSpec> par
   }
   group.broadcast(message, 0)->wait();
   if (failure) std::rethrow_exception(failure);
-  check(words[0] == 1, "DataParallel: rank 0 could not plan the buckets; its message says why");
+  if (words[0] != 1) {
+    throw CommError(str("DataParallel: ", comm::kPeerLost,
+                        ": rank 0 could not plan the buckets; its message says why"));
+  }
   BucketPlan plan;
   for (int64_t k = 0; k < n; ++k) {
     const ParamSpec& param = params[static_cast<size_t>(words[1 + 2 * k])];

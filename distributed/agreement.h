@@ -5,6 +5,7 @@
 #include "lockstep/autograd/named_parameter.h"
 #include "lockstep/distributed/comm/process_group.h"
 #include "lockstep/distributed/reduce/bucket_plan.h"
+#include "lockstep/nn/module.h"
 
 #include <functional>
 #include <span>
@@ -12,13 +13,14 @@
 
 namespace lockstep {
 
-/// Throws ArgumentError on EVERY rank when some rank's parameters differ from rank 0's in number,
-/// name, order, shape, dtype or in whether they require gradients; the message names the first such
-/// rank and the first difference. Collective.
-void require_same_parameters(const std::vector<NamedParameter>& parameters, ProcessGroup& group);
+/// Throws ArgumentError on EVERY rank when some rank's parameters or buffers differ from rank 0's
+/// in number, name, order, shape, dtype or in whether they require gradients; the message names the
+/// first such rank and the first difference. Collective.
+void require_same_parameters(const std::vector<NamedParameter>& parameters,
+                             const std::vector<NamedBuffer>& buffers, ProcessGroup& group);
 
 /// Rank 0's plan for `params`, on every rank; only rank 0 calls `make`. What that throws is thrown
-/// there, and the others throw ArgumentError. Collective.
+/// there, and the others throw CommError that blames rank 0. Collective.
 BucketPlan plan_of_rank_zero(ProcessGroup& group, std::span<const ParamSpec> params,
                              const std::function<BucketPlan()>& make);
 

@@ -24,7 +24,7 @@ void DataParallel::build() {
     check(std::erase_if(parameters, named) + std::erase_if(buffers, named) > 0,
           "DataParallel: ignore: the module has no parameter or buffer ", name);
   }
-  require_same_parameters(parameters, group_);
+  require_same_parameters(parameters, buffers, group_);
   std::vector<NamedParameter> trained, frozen;
   std::vector<ParamSpec> specs;
   for (NamedParameter& named : parameters) {

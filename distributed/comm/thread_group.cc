@@ -1,5 +1,6 @@
 #include "lockstep/distributed/comm/thread_group.h"
 
+#include "lockstep/distributed/comm/peer_lost.h"
 #include "lockstep/distributed/comm/queued_group.h"
 #include "lockstep/distributed/comm/reduction.h"
 #include "lockstep/distributed/comm/thread_hub.h"
@@ -153,6 +154,7 @@ void spawn(int n, const std::function<void(ProcessGroup&)>& fn, const ThreadGrou
   std::mutex mutex;
   std::exception_ptr first;
   int first_rank = -1;
+  bool blames_another = false;  // what came first
 
   std::vector<std::thread> threads;
   for (int r = 0; r < n; ++r) {
@@ -163,16 +165,18 @@ void spawn(int n, const std::function<void(ProcessGroup&)>& fn, const ThreadGrou
         fn(*group);
       } catch (...) {
         const std::lock_guard lock(mutex);
-        if (!first) {
-          first = std::current_exception();
-          first_rank = r;
-        }
         reason = str("rank ", r, " has failed");
         try {
           throw;
         } catch (const std::exception& e) {
           reason += str(": ", e.what());
         } catch (...) {
+        }
+        const bool blames = reason.find(comm::kPeerLost) != std::string::npos;
+        if (!first || (blames_another && !blames)) {
+          first = std::current_exception();
+          first_rank = r;
+          blames_another = blames;
         }
       }
       if (!reason.empty()) group->abort(reason);

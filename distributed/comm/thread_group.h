@@ -22,8 +22,9 @@ std::vector<std::unique_ptr<ProcessGroup>> make_thread_groups(
     int n, const ThreadGroupOptions& options = {});
 
 /// Runs fn(group) on `n` threads, one for each rank, and joins them. If a rank throws, the group is
-/// aborted, so that the others fail too instead of waiting, and the exception that came first is
-/// thrown again, of the same type of base/error.h, with "rank N: " before its message.
+/// aborted, so that the others fail too instead of waiting, and the exception that came first, but
+/// for one that only says that another rank has failed, is thrown again, of the same type of
+/// base/error.h, with "rank N: " before its message.
 void spawn(int n, const std::function<void(ProcessGroup&)>& fn,
            const ThreadGroupOptions& options = {});
 

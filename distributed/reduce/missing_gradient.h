@@ -1,5 +1,5 @@
-// What every rank says when a parameter has no gradient on some rank, and unused parameters were
-// not asked to be found.
+// What is said when a parameter has no gradient on some rank, and unused parameters were not asked
+// to be found; or when it has one, but not where the buckets are.
 #pragma once
 
 #include "lockstep/autograd/named_parameter.h"
@@ -20,5 +20,9 @@ namespace lockstep {
                                          std::span<const NamedParameter> frozen,
                                          bool unused_allowed, const BucketPlan& plan,
                                          ProcessGroup& group);
+
+/// Throws ArgumentError unless the parameter's gradients are written into `slice` of a bucket, as
+/// they are no more when something else has bound them since.
+void require_in_bucket(const NamedParameter& parameter, const Tensor& slice);
 
 }  // namespace lockstep

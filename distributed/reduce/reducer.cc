@@ -86,6 +86,7 @@ void Reducer::begin(size_t first) {
   reducing_ = false;
   if (options_.mode == DdpMode::kLocal) return;
   for (size_t i = 0; i < parameters_.size(); ++i) {
+    require_in_bucket(parameters_[i], gradients_.param(static_cast<int>(i)));
     reached_[i] = i == first || (first != kNone && awaits_gradient(parameters_[i].parameter));
     used_.update(i, reached_[i], parameters_[i].parameter.grad().has_value());
   }
@@ -149,8 +150,7 @@ void Reducer::find_unused() {
 void Reducer::mark_ready(size_t param) {
   const size_t bucket = bucket_of_[param];
   if (--buckets_[bucket].missing > 0 || options_.mode != DdpMode::kOverlapped) return;
-  if (bucket != next_to_launch_)
-    return;  // an earlier one is not ready yet; it will launch this one too
+  if (bucket != next_to_launch_) return;  // an earlier one is not ready; it will launch this one
   while (next_to_launch_ < buckets_.size() && buckets_[next_to_launch_].missing == 0) {
     launch(next_to_launch_++);
   }

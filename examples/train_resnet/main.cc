@@ -5,12 +5,14 @@
 #include "lockstep/base/error.h"
 #include "lockstep/distributed/comm/launcher.h"
 #include "lockstep/distributed/comm/make_process_group.h"
+#include "lockstep/train/same_settings.h"
 
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -43,7 +45,9 @@ int run_main(int argc, char** argv) {
       return code;
     }
   }
-  const auto group = wrapped(make_process_group(), options.group);
+  auto ranks = make_process_group();
+  require_same_settings(train_resnet::shared_settings(options), *ranks);
+  const auto group = wrapped(std::move(ranks), options.group);
   check(options.nproc == 1 || options.nproc == group->size(), "--nproc ", options.nproc,
         ": another launcher has started ", group->size(), " already; leave --nproc out");
   train_resnet::run(options, *group);

@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <set>
+
 namespace lockstep::train_resnet {
 namespace {
 
@@ -26,6 +28,19 @@ Exit codes: 0 trained, 1 failed, 2 wrong usage, 128 + N ended by signal N.)";
 constexpr double kMost = 1e15;
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> shared_settings(const Options& options) {
+  const std::set<std::string> own = {"data-dir", "nproc", "overwrite",
+                                     "threads",  "trace", "workers"};
+  const std::set<std::string> paths = {"bucket-plan", "output-dir", "resume"};
+  std::vector<std::pair<std::string, std::string>> shared;
+  for (const auto& [name, value] : options.settings) {
+    if (own.contains(name)) continue;
+    const bool hidden = paths.contains(name) && !value.empty() && value != "auto";
+    shared.emplace_back(name, hidden ? "a path" : value);
+  }
+  return shared;
+}
 
 std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   CLI::App app{"Trains a ResNet on images, data-parallel over one or more processes.",

@@ -43,6 +43,10 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> settings;  // all, for run.json
 };
 
+/// The settings that every rank must have alike: not what is each machine's own, and of paths only
+/// whether they are given.
+std::vector<std::pair<std::string, std::string>> shared_settings(const Options& options);
+
 /// Fills `options`; returns the exit code when there is nothing more to do (help, a usage error).
 std::optional<int> parse(int argc, const char* const* argv, Options& options);
 

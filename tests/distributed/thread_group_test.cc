@@ -112,6 +112,15 @@ TEST_CASE("threads: dtype, operation, root and letters are compared") {
                  "send(i32, 4 elements, to 1), rank 1 calls recv(i32, 5 elements, from 0)"));
 }
 
+TEST_CASE("spawn: who failed is told, not who heard of it first") {
+  const auto fn = [](ProcessGroup& group) {
+    if (group.rank() > 0) throw CommError("a peer was lost or is late: rank 0 failed");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    throw ArgumentError("the cause");
+  };
+  CHECK_THROWS_WITH_AS(spawn(3, fn), "rank 0: the cause", ArgumentError);
+}
+
 TEST_CASE("spawn: the first exception, with its rank; the others do not hang") {
   CHECK_THROWS_WITH_AS(spawn(3,
                              [](ProcessGroup& g) {

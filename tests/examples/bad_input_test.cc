@@ -328,6 +328,23 @@ ProcessOptions rank_of_two(const char* rank, const std::string& port) {
                   {"LOCKSTEP_TOKEN", "0123456789abcdef0123456789abcdef"}}};
 }
 
+TEST_CASE("ranks with different flags") {
+  const auto differ = [](const std::string& flag, const std::string& mine, const std::string& odd) {
+    const std::string port = Listener().port;
+    const std::string message = "ranks were started with different flags: " + flag + " " + mine +
+                                " on rank 0 and " + flag + " " + odd + " on rank 1";
+    const auto zero = start_trainer(kQuick, rank_of_two("0", port));
+    refused({"--epochs", "1", "--batch-size", "64", "--threads", "2", flag, odd}, message,
+            rank_of_two("1", port));
+    REQUIRE(zero->ends_within(testing::kDeadline));
+    CHECK(zero->exit_code() == 2);
+    CHECK(zero->err().find(message) != std::string::npos);
+  };
+  differ("--momentum", "0.9", "0.5");  // the replicas would drift apart
+  differ("--seed", "1", "2");          // some samples would come twice
+  differ("--round-robin", "1", "2");
+}
+
 TEST_CASE("--nproc under another launcher") {
   ProcessOptions alone = rank_of_two("0", Listener().port);
   alone.env[1].second = "1";

@@ -152,6 +152,24 @@ TEST_CASE("ranks with different parameters all throw, with the first difference"
   }
 }
 
+TEST_CASE("ranks with different buffers, too, though they have as many bytes") {
+  struct Odd : Module {
+    explicit Odd(DType dtype) : count(Tensor::zeros({2}, dtype)) {
+      register_parameter("weight", weight);
+      register_buffer("count", count);
+    }
+    Variable weight{Tensor::zeros({3}, DType::kF32), true};
+    Tensor count;
+  };
+  spawn(3, [&](ProcessGroup& group) {
+    Odd module(group.rank() == 2 ? DType::kI32 : DType::kF32);
+    CHECK_THROWS_WITH_AS(DataParallel(module, group),
+                         "DataParallel: ranks hold different buffers: buffer 0 is count f32 [2] on "
+                         "rank 0 (of 1) and count i32 [2] on rank 2 (of 1)",
+                         ArgumentError);
+  });
+}
+
 TEST_CASE("rank 0's values and buffers reach every rank") {
   struct Counter : Module {
     explicit Counter(float value)

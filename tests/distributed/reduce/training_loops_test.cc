@@ -23,6 +23,7 @@ using testing::add_term;
 using testing::CountingGroup;
 using testing::kAveraging;
 using testing::on_ranks;
+using testing::thrown_by;
 using testing::Toy;
 
 constexpr int kRanks = 3;
@@ -215,6 +216,39 @@ TEST_CASE("a model can be wrapped again, and is its owner's between") {
       const Tensor mine = Toy::coefficients(toy.specs[4], group.rank(), step + 1);
       check(testing::relative_difference(*toy.grad(4), mine) < testing::kTolerance, "averaged");
     }
+  });
+}
+
+TEST_CASE("a gradient that something else has taken is named, not left unaveraged") {
+  for_each_mode(kRanks, [](ProcessGroup& group, const DdpOptions& options) {
+    Toy toy(group.rank());
+    const auto refused = [&] {
+      const std::string text = thrown_by([&] { toy.loss(0).backward(); });
+      check(text.find("is no longer in its bucket") != std::string::npos, "got \"", text, "\"");
+    };
+    const auto averaged = [&](int step) {
+      toy.zero_grad();
+      toy.loss(step).backward();
+      toy.expect_all(kRanks, {step});
+    };
+    // The second is made before the first goes, and loses the gradients with it.
+    auto ddp = std::make_unique<DataParallel>(toy, group, options);
+    ddp = std::make_unique<DataParallel>(toy, group, options);
+    refused();
+    ddp->rebuild();
+    averaged(0);
+    {
+      const DataParallel twice(toy, group, options);
+      refused();
+    }
+    refused();
+    ddp->rebuild();
+    averaged(1);
+    Variable one = toy.params[3].parameter;
+    one.bind_grad(Tensor::zeros(one.shape(), one.dtype()));
+    refused();
+    ddp->rebuild();
+    averaged(2);
   });
 }
 
