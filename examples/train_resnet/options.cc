@@ -32,7 +32,7 @@ constexpr double kMost = 1e15;
 std::vector<std::pair<std::string, std::string>> shared_settings(const Options& options) {
   const std::set<std::string> own = {"data-dir", "nproc", "overwrite",
                                      "threads",  "trace", "workers"};
-  const std::set<std::string> paths = {"bucket-plan", "output-dir", "resume"};
+  const std::set<std::string> paths = {"bucket-plan", "init-weights", "output-dir", "resume"};
   std::vector<std::pair<std::string, std::string>> shared;
   for (const auto& [name, value] : options.settings) {
     if (own.contains(name)) continue;
