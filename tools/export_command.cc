@@ -34,11 +34,11 @@ void take_averages(const std::string& path, Checkpoint& checkpoint) {
     throw IoError(str("export: ", path, ": wanted averaged weights for --ema, got a run without",
                       " them; leave --ema out"));
   }
-  for (const auto& [name, average] : checkpoint.ema) {
-    const auto found =
-        std::find_if(checkpoint.model.begin(), checkpoint.model.end(),
-                     [&](const NamedTensor& weight) { return name == "average." + weight.name; });
-    if (found != checkpoint.model.end()) found->tensor = average;
+  for (const NamedTensor& average : checkpoint.ema) {
+    const auto found = std::find_if(
+        checkpoint.model.begin(), checkpoint.model.end(),
+        [&](const NamedTensor& weight) { return average.name == "average." + weight.name; });
+    if (found != checkpoint.model.end()) found->tensor = average.tensor;
   }
 }
 
