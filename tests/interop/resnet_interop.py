@@ -4,8 +4,8 @@ For each model and each way (ours exported and loaded strictly by torchvision; t
 us): logits in evaluation; logits, gradients and running statistics after one step in training. Differences are the largest
 one of a tensor relative to its largest magnitude, for the worst tensor.
 
-Training is decided in f64. In f32, where a rounding that flips one ReLU changes gradients through fifty normalisations of
-small batches, PyTorch's own f32 is no nearer to its f64: ours may be three times as far as that, over all gradients together.
+Training is decided in f64. In f32 PyTorch itself is far from its f64 on so small a batch of a deep model: ours may be three
+times as far as that, over all gradients together.
 """
 import argparse
 import pathlib
