@@ -73,7 +73,8 @@ void throw_missing_gradient(const Tensor& here, std::span<const NamedParameter> 
 
 void require_in_bucket(const NamedParameter& parameter, const Tensor& slice) {
   const Tensor& bound = parameter.parameter.grad_slot();
-  check(slice.numel() == 0 || bound.shares_memory(slice), "reducer: the gradient of ", parameter.name,
+  check(slice.numel() == 0 || bound.shares_memory(slice), "reducer: the gradient of ",
+        parameter.name,
         " is no longer in its bucket, so nobody would average it: another DataParallel of the same "
         "parameters was made or destroyed, or their gradients were bound anew (bind_grad, an "
         "arena, Module::to); wrap the module once, or call rebuild() on every rank afterwards");
