@@ -144,6 +144,10 @@ RunDirOptions run_dir_options(const Options& o) {
 
 void preflight(const Options& o, int world) {
   check_group_flags(o.group, world);
+  check(
+      o.ddp.mode != "local" || world == 1 || o.resume.empty(),
+      "--resume: with --ddp-mode local each process has a model of its own, and a checkpoint holds "
+      "only that of rank 0; start afresh");
   const TrainingData data = open_data(o.data, o.seed, /*warn=*/false);
   sampler(o, *data.train, true, 0, world);
   sampler(o, *data.test, false, 0, world);

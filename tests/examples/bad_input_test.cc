@@ -102,6 +102,8 @@ TEST_CASE("flags and sizes") {
   refused({"--optimizer", "adam", "--beta2", "1"}, "--beta2");
   refused({"--trace"}, "--output-dir");
   refused({"--resume", "auto"}, "--output-dir");
+  refused({"--nproc", "2", "--ddp-mode", "local", "--output-dir", "/tmp/x", "--resume", "auto"},
+          "a model of its own");
   refused({"--batch-size", "100000"}, "100000");
   refused({"--batch-size", "1000", "--nproc", "2"}, "2000");
   refused({"--config", "/no/such/file.toml"}, "file.toml");
