@@ -7,8 +7,6 @@
 #include "lockstep/tensor/cpu/cpu_backend.h"
 #include "lockstep/tensor/cpu/rows.h"
 
-#include <type_traits>
-
 namespace lockstep {
 namespace {
 
@@ -16,15 +14,6 @@ using cpu::row_sum;
 
 constexpr int64_t kMaxChunks = 64;
 constexpr int64_t kRun = 64;  // values of a channel added up before the sum goes to double
-
-template <class Fn>
-void with_bool(bool value, Fn&& fn) {
-  if (value) {
-    fn(std::true_type{});
-  } else {
-    fn(std::false_type{});
-  }
-}
 
 /// The elements of a unit: `positions` runs of `width` neighbours.
 struct Unit {
@@ -127,10 +116,9 @@ struct Backward {
   const C* mean;
   const C* rstd;
   T* grad_x;
-  bool accumulate;
 
   /// One group of the samples [first, last). `run` is scratch for 2 * width values.
-  template <bool kData, bool kSums>
+  template <bool kData, bool kSums, bool kAccumulate>
   void group(int64_t first, int64_t last, int64_t group, C* run, double* of_weight,
              double* of_bias) const {
     const int64_t width = e.channels / e.groups;
@@ -153,13 +141,23 @@ struct Backward {
       const C r = rstd[sample * e.groups + group];
       C offset = 0, slope = 0;
       if constexpr (kData) {
+        double sum = 0, product = 0;
+        for (int64_t p = 0; p < unit.positions; ++p) {
+          const T* g = grad_y + unit.begin + p * unit.pitch;
+          const T* in = x + unit.begin + p * unit.pitch;
+          C s = 0, q = 0;
+#pragma omp simd reduction(+ : s, q)
+          for (int64_t c = 0; c < width; ++c) {
+            const C weighted = static_cast<C>(g[c]) * w[c];
+            s += weighted;
+            q += weighted * (static_cast<C>(in[c]) - m);
+          }
+          sum += static_cast<double>(s);
+          product += static_cast<double>(q);
+        }
         const double n = std::max(unit.count(), 1.0);
-        offset = static_cast<C>(unit.template sum<C>([&](int64_t i, int64_t c) {
-          return static_cast<C>(grad_y[i]) * w[c];
-        }) / n);
-        slope = static_cast<C>(unit.template sum<C>([&](int64_t i, int64_t c) {
-          return static_cast<C>(grad_y[i]) * w[c] * ((static_cast<C>(x[i]) - m) * r);
-        }) / n);
+        offset = static_cast<C>(sum / n);
+        slope = static_cast<C>(product * static_cast<double>(r) / n);
       }
       for (int64_t p = 0; p < unit.positions; ++p) {
         const int64_t at = unit.begin + p * unit.pitch;
@@ -172,8 +170,9 @@ struct Backward {
             run_bias[c] += g;
           }
           if constexpr (kData) {
-            const C value = r * (g * w[c] - offset - normal * slope);
-            grad_x[at + c] = T(accumulate ? static_cast<C>(grad_x[at + c]) + value : value);
+            C value = r * (g * w[c] - offset - normal * slope);
+            if constexpr (kAccumulate) value += static_cast<C>(grad_x[at + c]);
+            grad_x[at + c] = T(value);
           }
         }
         if (kSums && ++in_run == kRun) flush();
@@ -195,26 +194,28 @@ void backward(const Tensor& grad_y, const Tensor& x, GroupNormExtents e, const T
                           weight.data<C>(),
                           mean.data<C>(),
                           rstd.data<C>(),
-                          target.defined() ? target.mutable_data<T>() : nullptr,
-                          grad_x.accumulate};
+                          target.defined() ? target.mutable_data<T>() : nullptr};
     const Partials partials(e);
     const int64_t width = e.channels / e.groups;
     const int64_t work = e.positions * width * (e.samples / std::max<int64_t>(partials.chunks, 1));
-    with_bool(target.defined(), [&](auto data) {
-      with_bool(sums.defined(), [&](auto with_sums) {
-        cpu::parallel_for(partials.chunks * e.groups, cpu::row_grain(work),
-                          [&](int64_t begin, int64_t end) {
-                            Tensor run = Tensor::empty({2 * width}, dtype_of<C>);
-                            for (int64_t u = begin; u < end; ++u) {
-                              const int64_t chunk = u / e.groups, group = u % e.groups;
-                              double* of_weight = partials.of_weight(chunk) + group * width;
-                              job.template group<data.value, with_sums.value>(
-                                  partials.first(chunk), partials.first(chunk + 1), group,
-                                  run.mutable_data<C>(), of_weight, of_weight + e.channels);
-                            }
-                          });
-      });
-    });
+    const auto kernel = [&]<bool kData, bool kSums>() {
+      return grad_x.accumulate ? &Backward<T>::template group<kData, kSums, true>
+                               : &Backward<T>::template group<kData, kSums, false>;
+    };
+    const auto run = !target.defined() ? kernel.template operator()<false, true>()
+                     : sums.defined()  ? kernel.template operator()<true, true>()
+                                       : kernel.template operator()<true, false>();
+    if (!target.defined() && !sums.defined()) return;
+    cpu::parallel_for(partials.chunks * e.groups, cpu::row_grain(work),
+                      [&](int64_t begin, int64_t end) {
+                        Tensor memory = Tensor::empty({2 * width}, dtype_of<C>);
+                        for (int64_t u = begin; u < end; ++u) {
+                          const int64_t chunk = u / e.groups, group = u % e.groups;
+                          double* of_weight = partials.of_weight(chunk) + group * width;
+                          (job.*run)(partials.first(chunk), partials.first(chunk + 1), group,
+                                     memory.mutable_data<C>(), of_weight, of_weight + e.channels);
+                        }
+                      });
     if (sums.defined()) partials.add_up(sums.mutable_data<C>());
   });
 }

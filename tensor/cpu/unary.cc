@@ -145,14 +145,15 @@ void map(const T* x, int64_t count, T* y) {
   });
 }
 
-template <class Op, class T>
-void map_backward(const T* grad_y, const T* saved, int64_t count, T* grad_x, bool accumulate) {
+template <class Op, bool kAccumulate, class T>
+void map_backward(const T* grad_y, const T* saved, int64_t count, T* grad_x) {
   using C = compute_t<T>;
   cpu::parallel_for(count, kUnaryGrain, [=](int64_t begin, int64_t end) {
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i) {
-      const C value = static_cast<C>(grad_y[i]) * Op::derivative(static_cast<C>(saved[i]));
-      grad_x[i] = T(accumulate ? static_cast<C>(grad_x[i]) + value : value);
+      C value = static_cast<C>(grad_y[i]) * Op::derivative(static_cast<C>(saved[i]));
+      if constexpr (kAccumulate) value += static_cast<C>(grad_x[i]);
+      grad_x[i] = T(value);
     }
   });
 }
@@ -170,8 +171,9 @@ void backward(UnaryOp op, const Tensor& grad_y, const Tensor& saved, const Dest&
     using T = decltype(zero);
     Tensor out = grad_x.out;
     with_op(op, [&](auto kind) {
-      map_backward<decltype(kind)>(grad_y.data<T>(), saved.data<T>(), saved.numel(),
-                                   out.mutable_data<T>(), grad_x.accumulate);
+      using Op = decltype(kind);
+      const auto run = grad_x.accumulate ? map_backward<Op, true, T> : map_backward<Op, false, T>;
+      run(grad_y.data<T>(), saved.data<T>(), saved.numel(), out.mutable_data<T>());
     });
   });
 }

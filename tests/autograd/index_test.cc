@@ -71,6 +71,10 @@ TEST_CASE("embedding: gradients, repeated ids, padding, any shape of ids") {
   CHECK(y.data().data<float>()[2] == weight.data().data<float>()[6]);  // padding is looked up
   y.backward(Tensor::from<float>({1, 2, 10, 20, 3, 4, 5, 6}, {4, 2}));
   CHECK(weight.grad()->to_vector<float>() == std::vector<float>{5, 6, 4, 6, 0, 0, 0, 0});
+  weight.zero_grad();
+  embedding(weight, ids, {.padding_idx = 1})
+      .backward(Tensor::from<float>({1, 2, 10, 20, 3, 4, 5, 6}, {4, 2}));
+  CHECK(weight.grad()->to_vector<float>() == std::vector<float>{5, 6, 0, 0, 0, 0, 10, 20});
 }
 
 TEST_CASE("embedding: its gradient goes straight into a slot, with the same bits on any threads") {
