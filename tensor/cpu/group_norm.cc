@@ -56,8 +56,13 @@ void forward(const Tensor& x, GroupNormExtents e, const Tensor& weight, const Te
             const int64_t group = u % e.groups;
             const Unit unit(e, u / e.groups, group);
             const double n = std::max(unit.count(), 1.0);
-            const C m = static_cast<C>(
-                unit.sum<C>([=](int64_t i, int64_t) { return static_cast<C>(in[i]); }) / n);
+            // Relative to an element, so that a mean that is large beside the deviation is not
+            // rounded
+            // away with the sum.
+            const C near = unit.count() > 0 ? static_cast<C>(in[unit.begin]) : C(0);
+            const double above =
+                unit.sum<C>([=](int64_t i, int64_t) { return static_cast<C>(in[i]) - near; }) / n;
+            const C m = static_cast<C>(static_cast<double>(near) + above);
             const double variance = unit.sum<C>([=](int64_t i, int64_t) {
               const C d = static_cast<C>(in[i]) - m;
               return d * d;
