@@ -93,7 +93,7 @@ class Side {
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 void report(const char* what, std::vector<double> ratios) {
