@@ -7,12 +7,17 @@
 #include <vector>
 
 namespace lockstep {
+namespace {
 
-double clip_grad_norm(std::span<const Variable> parameters, double max_norm) {
+const Variable& variable_of(const Variable& parameter) { return parameter; }
+const Variable& variable_of(const NamedParameter& entry) { return entry.parameter; }
+
+template <class Parameter>
+double clip(std::span<const Parameter> parameters, double max_norm) {
   check(max_norm >= 0, "clip_grad_norm: wanted max_norm >= 0, got ", max_norm);
   std::vector<Tensor> grads;
-  for (const Variable& parameter : parameters) {
-    if (auto grad = parameter.grad()) grads.push_back(*std::move(grad));
+  for (const Parameter& parameter : parameters) {
+    if (auto grad = variable_of(parameter).grad()) grads.push_back(*std::move(grad));
   }
   if (grads.empty()) return 0;
 
@@ -35,11 +40,14 @@ double clip_grad_norm(std::span<const Variable> parameters, double max_norm) {
   return norm;
 }
 
+}  // namespace
+
+double clip_grad_norm(std::span<const Variable> parameters, double max_norm) {
+  return clip(parameters, max_norm);
+}
+
 double clip_grad_norm(std::span<const NamedParameter> parameters, double max_norm) {
-  std::vector<Variable> list;
-  list.reserve(parameters.size());
-  for (const NamedParameter& entry : parameters) list.push_back(entry.parameter);
-  return clip_grad_norm(std::span<const Variable>(list), max_norm);
+  return clip(parameters, max_norm);
 }
 
 }  // namespace lockstep

@@ -1,5 +1,7 @@
 #include "lockstep/train/hook_state.h"
 
+#include "lockstep/distributed/comm/rank_texts.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -36,24 +38,6 @@ std::vector<NamedTensor> make_room(const std::string& description, int rank) {
         {prefix_of(rank) + entry.at(0).get<std::string>(), Tensor::empty(shape, dtype)});
   }
   return state;
-}
-
-/// Every rank's text on rank 0; on the others nothing.
-std::vector<std::string> gather_texts(const std::string& mine, ProcessGroup& group) {
-  const auto bytes = static_cast<int64_t>(mine.size());
-  Tensor all_bytes = Tensor::empty({group.size()}, DType::kI64);
-  group.all_gather(all_bytes, Tensor::from<int64_t>({bytes}, {1}))->wait();
-  if (group.rank() != 0) {
-    group.send(Tensor::from(std::vector<uint8_t>(mine.begin(), mine.end()), {bytes}), 0)->wait();
-    return {};
-  }
-  std::vector<std::string> texts = {mine};
-  for (int r = 1; r < group.size(); ++r) {
-    Tensor text = Tensor::empty({all_bytes.data<int64_t>()[r]}, DType::kU8);
-    group.recv(text, r)->wait();
-    texts.emplace_back(reinterpret_cast<const char*>(text.raw()), text.nbytes());
-  }
-  return texts;
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ constexpr size_t kHead = sizeof(PackedSignature);
 
 size_t round_up(size_t bytes) { return (bytes + kHead - 1) / kHead * kHead; }
 
-/// Memory that is kept from one operation to the next. Zeros at first, for padding
-/// goes over the wire.
+/// Memory that is kept from one operation to the next. Zeros at first, for padding goes over the
+/// wire.
 std::byte* at_least(Tensor& scratch, size_t bytes) {
   const auto wanted = static_cast<int64_t>(bytes);
   if (!scratch.defined() || scratch.numel() < wanted) {

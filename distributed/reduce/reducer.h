@@ -129,8 +129,7 @@ class Reducer {
 
   bool synchronize_ = true;
   bool know_unused_early_ = false;
-  bool in_backward_ =
-      false;  // from a backward's first gradient to its end; the rest belongs to that backward
+  bool in_backward_ = false;   // from its first gradient to its end; what follows is its state
   bool reducing_ = false;      // whether it synchronises
   size_t next_to_launch_ = 0;  // buckets before this one are in flight
   std::vector<BucketState> buckets_;

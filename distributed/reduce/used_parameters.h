@@ -8,6 +8,7 @@
 
 #include "lockstep/distributed/comm/process_group.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -30,18 +31,18 @@ class UsedParameters {
   void wait();
   int ranks_with(size_t i) const;
   /// Keeps what the last exchange found, for a graph that does not change: no further exchange.
-  void learn() { learned_ = here_copy(); }
+  void learn() { learned_.assign(begin(), begin() + here_.numel()); }
   void unlearn() { learned_.clear(); }
   bool learned() const { return !learned_.empty(); }
   /// Whether this rank's parameters are those that it had then.
-  bool as_learned() const { return learned_ == here_copy(); }
+  bool as_learned() const { return std::equal(learned_.begin(), learned_.end(), begin()); }
   /// i32 [count], 1 where this rank has a gradient.
   const Tensor& here() const { return here_; }
   /// Begins anew, after waiting for an exchange in flight, whatever becomes of it.
   void forget();
 
  private:
-  std::vector<int32_t> here_copy() const { return here_.to_vector<int32_t>(); }
+  const int32_t* begin() const { return here_.data<int32_t>(); }
 
   Tensor here_;                   // i32 [count], 1: this rank has a gradient
   Tensor ranks_;                  // i32 [count], their sum over the ranks

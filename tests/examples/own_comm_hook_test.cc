@@ -5,13 +5,12 @@
 #include "lockstep/examples/own_comm_hook/byte_hook.h"
 #include "lockstep/tests/distributed/reduce/hook_bucket.h"
 #include "lockstep/tests/support/gradcheck.h"
+#include "lockstep/tests/support/random_delay.h"
 
 #include <doctest/doctest.h>
 
 #include <atomic>
 #include <cmath>
-#include <random>
-#include <thread>
 
 namespace lockstep {
 namespace {
@@ -22,10 +21,7 @@ Tensor gradient(int rank) {
   return ops::cast(random_tensor({5, 7}, static_cast<uint64_t>(rank)), DType::kF32);
 }
 
-void random_delay(int rank, int64_t sequence) {
-  std::mt19937 random(static_cast<unsigned>(sequence * 64 + rank));
-  std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
-}
+const auto random_delay = testing::delays_up_to(std::chrono::microseconds(300));
 
 TEST_CASE("byte hook: the sum, the same bits everywhere, a quarter of f32's bytes") {
   CommHookRegistry hooks = builtin_comm_hooks();

@@ -38,7 +38,7 @@ TEST_CASE("canonical: the same bits over caps, modes and backends, at 3 and 4 ra
   for (int ranks : {3, 4}) {
     const auto wanted = train("threads", ranks, {});
     for (const std::string& backend : kHostBackends) {
-      for (double cap : {0.0, 1.0 / 1024, 25.0}) {
+      for (double cap : {0.0, 1.0 / 1024, 1.0, 25.0}) {
         for (DdpMode mode : {DdpMode::kNaive, DdpMode::kBucketed, DdpMode::kOverlapped}) {
           CAPTURE(ranks);
           CAPTURE(backend);

@@ -6,12 +6,12 @@
 #include "lockstep/distributed/reduce/hooks/all_reduce_hook.h"
 #include "lockstep/distributed/reduce/hooks/half_hook.h"
 #include "lockstep/tests/distributed/reduce/hook_bucket.h"
+#include "lockstep/tests/support/random_delay.h"
 #include "lockstep/tests/support/sim_stream_group.h"
 
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <random>
 #include <thread>
 
 namespace lockstep {
@@ -21,10 +21,7 @@ using namespace testing;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-void random_delay(int rank, int64_t sequence) {
-  std::mt19937 random(static_cast<unsigned>(sequence * 64 + rank));
-  std::this_thread::sleep_for(microseconds(random() % 500));
-}
+const auto random_delay = testing::delays_up_to(std::chrono::microseconds(500));
 
 GradBucket bucket_of(float value, int index = 0) {
   GradBucket bucket = make_bucket({{"w", ops::full({3}, value, DType::kF32)}});

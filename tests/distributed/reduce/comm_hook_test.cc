@@ -7,13 +7,13 @@
 #include "lockstep/tensor/allocator.h"
 #include "lockstep/tests/distributed/reduce/hook_bucket.h"
 #include "lockstep/tests/support/gradcheck.h"
+#include "lockstep/tests/support/random_delay.h"
 
 #include <doctest/doctest.h>
 
 #include <atomic>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <thread>
 
 namespace lockstep {
@@ -21,10 +21,7 @@ namespace {
 
 using namespace testing;
 
-void random_delay(int rank, int64_t sequence) {
-  std::mt19937 random(static_cast<unsigned>(sequence * 64 + rank));
-  std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
-}
+const auto random_delay = testing::delays_up_to(std::chrono::microseconds(300));
 
 /// The gradient of parameter `p` on `rank` in f64; small enough for fp16 to be exact to 11 bits.
 Tensor gradient(int rank, int p) {

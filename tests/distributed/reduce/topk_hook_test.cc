@@ -6,6 +6,7 @@
 #include "lockstep/distributed/reduce/hooks/top_k.h"
 #include "lockstep/tests/distributed/reduce/hook_bucket.h"
 #include "lockstep/tests/support/gradcheck.h"
+#include "lockstep/tests/support/random_delay.h"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +15,6 @@
 #include <limits>
 #include <numeric>
 #include <random>
-#include <thread>
 
 namespace lockstep {
 namespace {
@@ -22,10 +22,7 @@ namespace {
 using namespace testing;
 using Floats = std::vector<float>;
 
-void random_delay(int rank, int64_t sequence) {
-  std::mt19937 random(static_cast<unsigned>(sequence * 64 + rank));
-  std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
-}
+const auto random_delay = testing::delays_up_to(std::chrono::microseconds(300));
 
 template <class C>
 std::vector<int32_t> chosen(const std::vector<C>& x, int64_t k) {

@@ -5,13 +5,14 @@
 #include "lockstep/tensor/ops/copy.h"
 #include "lockstep/tensor/random.h"
 #include "lockstep/tests/support/gradcheck.h"
+#include "lockstep/tests/support/random_delay.h"
 
 #include <omp.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
-#include <thread>
 
 namespace lockstep::testing {
 
@@ -103,8 +104,7 @@ void Toy::expect_all_but(const std::vector<int>& unused, int ranks, int step) co
 }
 
 void random_delay(int rank, int64_t sequence) {
-  const PhiloxRange range{7, static_cast<uint64_t>(rank) << 32};
-  std::this_thread::sleep_for(std::chrono::microseconds(range.bits(sequence) % 1000));
+  delays_up_to(std::chrono::milliseconds(1))(rank, sequence);
 }
 
 void on_ranks(int ranks, const std::function<void(ProcessGroup&)>& fn) {
