@@ -1,6 +1,7 @@
 #include "lockstep/data/loader.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/thread_signals.h"
 
 #include <algorithm>
 #include <atomic>
@@ -23,7 +24,9 @@ class DataLoader::Impl {
         format_(dataset_->format()),
         slots_(static_cast<size_t>(std::max(1, options.prefetch))) {
     try {
-      for (int i = 0; i < options.workers; ++i) threads_.emplace_back([this] { work(); });
+      for (int i = 0; i < options.workers; ++i) {
+        threads_.push_back(thread_without_signals([this] { work(); }));
+      }
     } catch (...) {
       stop();
       throw;

@@ -1,7 +1,7 @@
 #include "lockstep/distributed/comm/child_process.h"
 
 #include "lockstep/base/error.h"
-#include "lockstep/distributed/comm/thread_signals.h"
+#include "lockstep/base/thread_signals.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>

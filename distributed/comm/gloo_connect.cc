@@ -1,6 +1,6 @@
 #include "lockstep/distributed/comm/gloo_connect.h"
 
-#include "lockstep/distributed/comm/thread_signals.h"
+#include "lockstep/base/thread_signals.h"
 
 // Gloo's headers use std::runtime_error and std::unique_ptr without including them.
 #include <memory>

@@ -1,10 +1,10 @@
 #include "lockstep/distributed/comm/gloo_group.h"
 
+#include "lockstep/base/thread_signals.h"
 #include "lockstep/distributed/comm/gloo_connect.h"
 #include "lockstep/distributed/comm/peer_lost.h"
 #include "lockstep/distributed/comm/queued_group.h"
 #include "lockstep/distributed/comm/reduction.h"
-#include "lockstep/distributed/comm/thread_signals.h"
 
 // Gloo's headers use std::runtime_error without including it.
 #include <stdexcept>
@@ -72,7 +72,7 @@ class GlooGroup : public comm::QueuedGroup {
   /// times out, though, fails every operation of the context and closes all connections, so that
   /// the peers notice: post one that nobody answers.
   void interrupt(const std::string&) override {
-    const comm::SignalsBlocked blocked;
+    const SignalsBlocked blocked;
     const uint64_t slot = gloo::Slot::build(kNobodysPrefix, 0);
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;

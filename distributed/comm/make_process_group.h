@@ -1,7 +1,9 @@
-// The group of all ranks of this job, as the environment describes it. What programs call.
+// The group of all ranks of this job, as the environment describes it or the program itself. What
+// programs call.
 #pragma once
 
 #include "lockstep/distributed/comm/process_group.h"
+#include "lockstep/distributed/comm/rendezvous.h"
 
 #include <string>
 
@@ -22,5 +24,14 @@ struct ProcessGroupOptions {
 /// CommError if ranks do not come, the port is in use, or the job's token (LOCKSTEP_TOKEN) is
 /// refused.
 std::unique_ptr<ProcessGroup> make_process_group(const ProcessGroupOptions& options = {});
+
+/// The same for a program that knows its ranks itself: "auto" is "gloo", or "single" for a
+/// world_size of 1. All ranks give the same `token`, the job's secret.
+///
+/// So a program goes on after a CommError: it destroys the failed group and what uses it, gives the
+/// ranks that are left (or were started again) new numbers, and calls this with a `master_port`
+/// other than that of the group before, which no late rank can take for the new one.
+std::unique_ptr<ProcessGroup> make_process_group(const RankInfo& info, const std::string& token,
+                                                 const ProcessGroupOptions& options = {});
 
 }  // namespace lockstep

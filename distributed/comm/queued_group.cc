@@ -1,6 +1,6 @@
 #include "lockstep/distributed/comm/queued_group.h"
 
-#include "lockstep/distributed/comm/thread_signals.h"
+#include "lockstep/base/thread_signals.h"
 
 namespace lockstep::comm {
 

@@ -16,8 +16,8 @@ struct RankInfo {
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;  // among the ranks of this machine
-  std::string
-      master_addr;  // an address of rank 0's machine; a loopback address for a job on one machine
+  /// An address of rank 0's machine; a loopback address for a job on one machine.
+  std::string master_addr = {};
   uint16_t master_port = 0;
 };
 

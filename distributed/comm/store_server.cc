@@ -1,7 +1,7 @@
 #include "lockstep/distributed/comm/store_server.h"
 
 #include "lockstep/base/error.h"
-#include "lockstep/distributed/comm/thread_signals.h"
+#include "lockstep/base/thread_signals.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>

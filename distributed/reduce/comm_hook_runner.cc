@@ -1,7 +1,7 @@
 #include "lockstep/distributed/reduce/comm_hook_runner.h"
 
+#include "lockstep/base/thread_signals.h"
 #include "lockstep/base/timeline.h"
-#include "lockstep/distributed/comm/thread_signals.h"
 #include "lockstep/tensor/stream.h"
 
 #include <omp.h>
@@ -117,7 +117,7 @@ class Runner {
  public:
   Runner(std::shared_ptr<CommHook> hook, ProcessGroup& group)
       : hook_(std::move(hook)), group_(group) {
-    worker_ = comm::thread_without_signals([this] { work_loop(); });
+    worker_ = thread_without_signals([this] { work_loop(); });
   }
 
   ~Runner() {

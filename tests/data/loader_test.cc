@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -193,4 +194,22 @@ TEST_CASE("options that make no sense are refused") {
   CHECK_THROWS_AS(make(std::make_shared<Numbers>(11), {}), ArgumentError);
   CHECK_THROWS_AS(make(data, {.workers = -1}), ArgumentError);
   CHECK_THROWS_AS(make(data, {.prefetch = 0}), ArgumentError);
+}
+
+TEST_CASE("a program's signals are not taken by the loader's threads") {
+  class Signals final : public Dataset {
+   public:
+    int64_t size() const override { return 8; }
+    int64_t classes() const override { return 2; }
+    ImageFormat format() const override { return {.height = 1, .width = 1, .channels = 1}; }
+    int64_t get(int64_t, std::span<float>) const override {
+      sigset_t blocked;
+      pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+      return sigismember(&blocked, SIGTERM);
+    }
+  };
+  DataLoader loader(std::make_shared<Signals>(), DistributedSampler({.size = 8, .batch_size = 8}),
+                    {.workers = 2});
+  loader.begin_epoch(0);
+  CHECK(loader.next()->targets.to_vector<int64_t>() == std::vector<int64_t>(8, 1));
 }
