@@ -1,6 +1,7 @@
 // isa_guard: says plainly that a program was built for a newer processor, instead of dying of an
 // illegal instruction. A program that links the target //base:isa_guard is guarded before its first
-// static constructor runs; nothing needs to be called. Libraries do not link it.
+// static constructor runs; nothing needs to be called. The shared library only says it when it is
+// loaded, in a line on standard error, and does not end the program.
 #pragma once
 
 #include <cstddef>

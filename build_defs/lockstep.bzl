@@ -18,6 +18,16 @@ _TEST_COPTS = [
     "-DDOCTEST_CONFIG_SUPER_FAST_ASSERTS",
 ]
 
+# Another workspace that builds these libraries does not read this one's .bazelrc.
+_OUTSIDE_COPTS = [
+    "-std=c++20",
+    "-fopenmp",
+    "-fno-math-errno",
+]
+
+def _library_copts():
+    return _COPTS + ([] if native.repository_name() == "@" else _OUTSIDE_COPTS)
+
 def lockstep_library(name, hdrs = [], private_hdrs = [], copts = [], deps = [], **kwargs):
     """A library. `private_hdrs` are included by its own sources only."""
     prefix = "lockstep/" + native.package_name()
@@ -36,7 +46,7 @@ def lockstep_library(name, hdrs = [], private_hdrs = [], copts = [], deps = [], 
     native.cc_library(
         name = name,
         hdrs = hdrs,
-        copts = _COPTS + copts,
+        copts = _library_copts() + copts,
         include_prefix = prefix,
         strip_include_prefix = strip,
         deps = deps + private_deps,

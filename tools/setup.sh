@@ -17,6 +17,8 @@ packages=(
 )
 dev_packages=(
   "doctest-dev|unit tests"
+  "cmake|a test that builds a program against an installed copy"
+  "pkgconf|the same by pkg-config"
   "clang|fuzz targets"
   "libclang-rt-dev|the fuzzer's runtime"
   "clang-format|source format"

@@ -8,8 +8,8 @@ config=--config=opt
 filters=()
 for argument in "$@"; do
   case "$argument" in
-    --config=asan) config= filters=(--test_tag_filters=-no_asan) ;;
-    --config=tsan) config= filters=(--test_tag_filters=-no_tsan) ;;
+    --config=asan) config= filters=(--test_tag_filters=-no_asan --build_tag_filters=-no_asan) ;;
+    --config=tsan) config= filters=(--test_tag_filters=-no_tsan --build_tag_filters=-no_tsan) ;;
   esac
 done
 events=$(mktemp)

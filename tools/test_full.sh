@@ -14,6 +14,7 @@ run "tests" tools/test.sh
 run "format" tools/check_format.sh
 run "tidy" tools/tidy.sh
 run "pages" tools/check_docs.sh
+run "bazel consumer" tests/consumers/bazel.sh
 run "asan + ubsan" tools/test.sh --config=asan
 run "tsan" tools/test.sh --config=tsan
 for target in tests/fuzz/*_fuzz.cc; do

@@ -8,8 +8,9 @@ include=$(mktemp -d)
 trap 'rm -rf "$include"' EXIT
 ln -s "$PWD" "$include/lockstep"
 # What the build generates.
-mkdir -p "$include/generated/lockstep/train"
-echo 'inline constexpr const char* kBuildCommit = "unknown";' >"$include/generated/lockstep/train/build_commit.h"
+mkdir -p "$include/generated/lockstep/base"
+echo 'inline constexpr const char* kBuildCommit = "unknown";' >"$include/generated/lockstep/base/build_commit.h"
+sed 's/@[A-Z]*@/0/g' base/version.h.in >"$include/generated/lockstep/base/version.h"
 files=("$@")
 # base/isa_* probe the processor by g++'s names, which clang does not know.
 [ ${#files[@]} -gt 0 ] || mapfile -t files < <(git ls-files '*.cc' ':!tests/fuzz' ':!tests/cuda' ':!base/isa_*')

@@ -48,9 +48,10 @@ Checkpoint parse_metadata(const Metadata& metadata, const std::string& name) {
   Checkpoint checkpoint;
   try {
     const Json json = Json::parse(found->second);
-    if (json.at("format") != kFormat) {
-      throw IoError(str(name, ": wanted checkpoint format ", kFormat, ", got ",
-                        json.at("format").dump(), "; it was written by another version"));
+    if (const Json& format = json.at("format"); format != kFormat) {
+      throw IoError(str(name, ": wanted checkpoint format ", kFormat, ", got ", format.dump(), "; ",
+                        format > kFormat ? "a newer" : "an older",
+                        " version of Lockstep wrote it; resume it with that version"));
     }
     checkpoint.position = {integer(json, "step", name), integer(json, "epoch", name),
                            integer(json, "batch", name)};

@@ -11,6 +11,11 @@
 // Names in the file: the model's parameters and buffers as the model names them, "optimizer/...",
 // "ema/...", "rank/rng" and "rank/meter", "rank<r>/comm_hook/..."; the rest is JSON in the metadata
 // under "lockstep" and "bucket_plan".
+//
+// The format has a number, now 2. A library reads the number that it writes and refuses every other
+// one, naming both. The number rises when an older reader would go wrong, not when something is
+// added that it may ignore. Whatever the number, the file is safetensors and the model's tensors
+// stand in it under their own names.
 #pragma once
 
 #include "lockstep/io/safetensors.h"

@@ -1,7 +1,7 @@
 #include "lockstep/train/run_info.h"
 
+#include "lockstep/base/version.h"
 #include "lockstep/io/atomic_file.h"
-#include "lockstep/train/build_commit.h"
 
 #include <gnu/libc-version.h>
 #include <sys/utsname.h>
@@ -24,8 +24,6 @@ std::string utc_now() {
 }
 
 }  // namespace
-
-std::string build_commit() { return kBuildCommit; }
 
 std::string processor_name() {
   std::ifstream in("/proc/cpuinfo");
@@ -51,6 +49,7 @@ void write_run_info(const std::string& path, const RunInfo& info) {
   json["resumed_step"] = nullptr;
   if (info.resumed_step >= 0) json["resumed_step"] = info.resumed_step;
   json["started"] = utc_now();
+  json["version"] = version();
   json["commit"] = build_commit();
   json["versions"]["compiler"] = __VERSION__;
   json["versions"]["libc"] = ::gnu_get_libc_version();

@@ -22,10 +22,6 @@ struct RunInfo {
 /// Writes it atomically. Throws IoError.
 void write_run_info(const std::string& path, const RunInfo& info);
 
-/// The commit that the program was built from, "-dirty" appended when files differed from it;
-/// "unknown" when it was not built from a git checkout.
-std::string build_commit();
-
 /// The processor's name as the kernel gives it, or "unknown".
 std::string processor_name();
 

@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include "lockstep/base/str.h"
+#include "lockstep/base/version.h"
 #include "lockstep/models/resnet.h"
 #include "lockstep/train/command_line.h"
 
@@ -46,6 +48,8 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   CLI::App app{"Trains a ResNet on images, data-parallel over one or more processes.",
                "train_resnet"};
   app.footer(kFooter);
+  app.set_version_flag("--version",
+                       str("train_resnet ", version(), " (lockstep, ", build_commit(), ")"));
   const FlagCheck positive = within(1, kMost, "a number from 1 to 10^15");
   const FlagCheck count = within(0, kMost, "a number from 0 to 10^15");
 

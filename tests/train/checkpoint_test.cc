@@ -96,14 +96,15 @@ TEST_CASE("a tensor file that is no checkpoint is refused") {
            {{}, "wanted a checkpoint"},
            {{{"lockstep", "{"}}, "malformed"},
            {{{"lockstep", "[]"}}, "malformed"},
-           {{{"lockstep", R"({"format": 99})"}}, "format"},
+           {{{"lockstep", R"({"format": 99})"}}, "got 99; a newer version"},
            {{{"lockstep", R"({"format": 2, "step": "x"})"}}, "malformed"},
            {{{"lockstep", R"({"format": 2, "step": 1e30})"}}, "wanted an integer step"},
            {{{"lockstep", R"({"format": 2, "step": 1, "epoch": 0, "batch": 1, "best_accuracy": 0,
               "traits": [["a"]], "optimizer": []})"}},
             "malformed"},
            {{{"lockstep", "{\"format\": 2, " + rest}}, "wanted a bucket_plan"},
-           {{{"lockstep", "{\"format\": 1, " + rest}, {"bucket_plan", ""}}, "format 2, got 1"},
+           {{{"lockstep", "{\"format\": 1, " + rest}, {"bucket_plan", ""}},
+            "format 2, got 1; an older version"},
            {{{"lockstep", "{\"format\": 2, " + rest}, {"bucket_plan", ""}}, "rank/rng"}}) {
     write_safetensors(dir / "t", tensors, metadata);
     const std::string message = refusal(testing::read_text(dir / "t"));
