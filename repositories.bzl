@@ -19,6 +19,7 @@ _SYSTEM = {
     "jpeg": dict(linkopts = ["-ljpeg"], package = "libjpeg62-turbo-dev", probe = "jpeglib.h"),
     "json": dict(package = "nlohmann-json3-dev", probe = "nlohmann/json.hpp"),
     "onednn": dict(linkopts = ["-ldnnl"], package = "libdnnl-dev", probe = "dnnl.hpp"),
+    "onnx": dict(linkopts = ["-lonnx_proto", "-lprotobuf"], package = "libonnx-dev", probe = "onnx/onnx_pb.h"),  # tests only
     "png": dict(linkopts = ["-lpng"], package = "libpng-dev", probe = "png.h"),
     "zlib": dict(linkopts = ["-lz"], package = "zlib1g-dev", probe = "zlib.h"),
 }

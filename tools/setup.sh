@@ -24,6 +24,9 @@ dev_packages=(
   "clang-format|source format"
   "clang-tidy|static checks"
   "dataset-fashion-mnist|real images for tests and examples"
+  "libonnx-testdata|operator cases with inputs and outputs, 21 MB"
+  "libonnx-dev|reading them"
+  "libprotobuf-dev|reading them"
 )
 # A Bazel that is there already is left alone.
 command -v bazel >/dev/null || packages+=("bazel-bootstrap|the build tool, with its Java runtime")
