@@ -18,15 +18,16 @@ _TEST_COPTS = [
     "-DDOCTEST_CONFIG_SUPER_FAST_ASSERTS",
 ]
 
-# Another workspace that builds these libraries does not read this one's .bazelrc.
+# Another workspace that builds these libraries does not read this one's .bazelrc, and its compiler may warn of more.
 _OUTSIDE_COPTS = [
     "-std=c++20",
     "-fopenmp",
     "-fno-math-errno",
+    "-w",
 ]
 
 def _library_copts():
-    return _COPTS + ([] if native.repository_name() == "@" else _OUTSIDE_COPTS)
+    return _COPTS if native.repository_name() == "@" else _OUTSIDE_COPTS
 
 def lockstep_library(name, hdrs = [], private_hdrs = [], copts = [], deps = [], **kwargs):
     """A library. `private_hdrs` are included by its own sources only."""

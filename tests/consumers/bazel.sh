@@ -19,7 +19,7 @@ ln -s "$PWD" "$scratch/application/lockstep"
 # The disk cache of this workspace, if it has one.
 if [ -f user.bazelrc ]; then grep -E '^build' user.bazelrc >>"$scratch/application/.bazelrc" || true; fi
 cd "$scratch/application"
-"${bazel[@]}" build --noshow_progress "$@" //:parity
+"${bazel[@]}" build --noshow_progress --nosandbox_debug "$@" //:parity
 export OMP_NUM_THREADS=1
 bazel-bin/parity >out || { cat out; echo "FAILED: without a loss"; exit 1; }
 ! grep -q lost out

@@ -5,7 +5,7 @@ need nm
 unpack
 library=$(echo "$prefix"/lib/liblockstep.so.*)
 [ "$(readlink "$prefix/lib/liblockstep.so")" = "$(basename "$library")" ] || fail "liblockstep.so is no link to $library"
-readelf -d "$library" | grep -q "SONAME.*\[$(basename "$library")\]" || fail "the soname is not the file's name"
+[ "$(readelf -d "$library" | grep -c "SONAME.*\[$(basename "$library")\]")" = 1 ] || fail "the soname is not the file's name"
 
 # Nothing is left for the application to bring.
 missing=$(ldd -r "$library" 2>&1 | grep -E 'undefined symbol|not found' || true)
@@ -17,9 +17,12 @@ foreign=$(grep -vE '^((typeinfo|typeinfo name|vtable|VTT|guard variable|construc
 [ -z "$foreign" ] || fail "it shows: $(head -5 <<<"$foreign")"
 # Exceptions are caught by their typeinfo, Module and Dataset derived from by their vtable.
 for name in 'typeinfo for lockstep::CommError' 'vtable for lockstep::Module' 'typeinfo for lockstep::Dataset' \
-  'lockstep::set_log_sink(' 'lockstep::make_process_group(' 'lockstep::version()'; do
+  lockstep_isa_built_for 'lockstep::set_log_sink(' 'lockstep::make_process_group(' 'lockstep::version()'; do
   grep -qF "$name" "$scratch/shown" || fail "it does not show $name"
 done
+
+# It looks at the processor when it is loaded.
+[ "$(nm -C "$library" | grep -c 'warn_of_an_older_processor')" -gt 0 ] || fail "nothing looks at the processor"
 
 # It does not end the process and leaves signals alone. Each exception is here with its reason; a new one has to be as well.
 nm -D --undefined-only "$library" | sed -E 's/^ *[A-Za-z] //; s/@.*//' | LC_ALL=C sort -u >"$scratch/asked"
