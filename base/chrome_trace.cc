@@ -18,6 +18,10 @@ struct Slice {
   int lane;
 };
 
+bool is_instant(Activity activity) {
+  return activity == Activity::kBucketReady || activity == Activity::kBucketLaunch;
+}
+
 /// Puts each transfer into the first lane that is free when it starts; `slices` are sorted by
 /// start.
 int assign_comm_lanes(std::vector<Slice>& slices) {
@@ -46,15 +50,26 @@ class Writer {
   }
 
   void slice(const char* name, const char* category, int lane, int64_t begin_ns, int64_t end_ns) {
-    char times[96];
-    std::snprintf(times, sizeof times, R"("ts":%lld.%03d,"dur":%.3f)",
-                  static_cast<long long>(begin_ns / 1000), static_cast<int>(begin_ns % 1000),
-                  static_cast<double>(end_ns - begin_ns) * 1e-3);
     begin() << R"({"ph":"X","name":")" << name << R"(","cat":")" << category << R"(","pid":)"
-            << rank_ << R"(,"tid":)" << lane << "," << times;
+            << rank_ << R"(,"tid":)" << lane << R"(,"ts":)" << microseconds(begin_ns)
+            << R"(,"dur":)" << microseconds(end_ns - begin_ns);
+  }
+
+  /// A mark on the lane of the thread that set it.
+  void instant(const char* name, int lane, int64_t at_ns) {
+    begin() << R"({"ph":"i","s":"t","name":")" << name << R"(","cat":"bucket","pid":)" << rank_
+            << R"(,"tid":)" << lane << R"(,"ts":)" << microseconds(at_ns);
   }
 
  private:
+  /// Exact, whatever the size.
+  static std::string microseconds(int64_t ns) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%lld.%03d", static_cast<long long>(ns / 1000),
+                  static_cast<int>(ns % 1000));
+    return text;
+  }
+
   std::ostream& begin() {
     out_ << (first_ ? "\n" : ",\n");
     first_ = false;
@@ -95,6 +110,11 @@ void write_chrome_trace(std::ostream& out, std::span<const StepEvents> steps,
   }
   for (const Slice& slice : slices) {
     const Span& span = slice.span;
+    if (is_instant(span.activity)) {
+      writer.instant(name_of(span.activity), slice.lane, span.begin_ns);
+      out << R"(,"args":{"step":)" << slice.step << R"(,"bucket":)" << span.id << "}}";
+      continue;
+    }
     const bool comm = span.activity == Activity::kCommunication;
     writer.slice(name_of(span.activity), comm ? "communication" : "compute", slice.lane,
                  span.begin_ns, std::max(span.begin_ns, span.end_ns));

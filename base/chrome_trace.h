@@ -18,7 +18,8 @@ struct ChromeTraceOptions {
 /// steady_clock microseconds: comparable between the ranks of one host. Each recording thread is a
 /// lane; transfers get lanes of their own, as many as it takes for no two slices of a lane to
 /// overlap, because viewers draw overlapping slices wrongly. A slice's `args` hold its step, and
-/// `bucket` and `bytes` where they are known.
+/// `bucket` and `bytes` where they are known. That a bucket became ready and was launched are
+/// instants on the computing thread's lane.
 void write_chrome_trace(std::ostream& out, std::span<const StepEvents> steps,
                         ChromeTraceOptions options);
 

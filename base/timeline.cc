@@ -191,6 +191,10 @@ const char* name_of(Activity activity) {
       return "communication";
     case Activity::kCommWait:
       return "communication wait";
+    case Activity::kBucketReady:
+      return "bucket ready";
+    case Activity::kBucketLaunch:
+      return "bucket launch";
     case Activity::kOther:
       return "other";
   }

@@ -2,7 +2,6 @@
 
 #include "lockstep/autograd/record.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/timeline.h"
 #include "lockstep/distributed/reduce/missing_gradient.h"
 #include "lockstep/tensor/ops/copy.h"
 
@@ -16,6 +15,7 @@ Reducer::Reducer(std::vector<NamedParameter> parameters, BucketPlan plan, Proces
     : parameters_(std::move(parameters)),
       group_(group),
       options_(std::move(options)),
+      times_(options_.timeline),
       reached_(parameters_.size()),
       used_(parameters_.size() + options_.frozen.size()) {
   check(!parameters_.empty(), "reducer: no parameter requires a gradient");
@@ -131,7 +131,7 @@ void Reducer::start_reducing() {
 void Reducer::find_unused() {
   const int64_t begin = Timeline::now_ns();
   used_.wait();
-  record_wait(begin);
+  times_.waited(begin);
   for (size_t b = 0, last = 0; b < buckets_.size(); ++b) {
     bool any = false;
     for (size_t k = 0; k < plan_.buckets[b].params.size(); ++k) {
@@ -149,7 +149,9 @@ void Reducer::find_unused() {
 
 void Reducer::mark_ready(size_t param) {
   const size_t bucket = bucket_of_[param];
-  if (--buckets_[bucket].missing > 0 || options_.mode != DdpMode::kOverlapped) return;
+  if (--buckets_[bucket].missing > 0) return;
+  times_.ready(bucket);
+  if (options_.mode != DdpMode::kOverlapped) return;
   if (bucket != next_to_launch_) return;  // an earlier one is not ready; it will launch this one
   while (next_to_launch_ < buckets_.size() && buckets_[next_to_launch_].missing == 0) {
     launch(next_to_launch_++);
@@ -162,6 +164,7 @@ void Reducer::launch(size_t bucket) {
   // Scaled before the sum, once: partial sums then stay within the range of a gradient, and NCCL's
   // own average would lose the in-network reduction that its sum has.
   if (group_.size() > 1) ops::scale(state.view.flat, 1.0 / group_.size());
+  times_.launched(bucket);
   state.work = options_.reduction(state.view);
 }
 
@@ -206,26 +209,16 @@ void Reducer::settle_unused() {
 }
 
 void Reducer::wait_for_all() {
-  Timeline* timeline = options_.timeline;
-  const int64_t begin = Timeline::now_ns();
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const WorkPtr work = std::exchange(buckets_[b].work, nullptr);
     if (work == nullptr) continue;
+    const int64_t begin = Timeline::now_ns();
     work->wait();
-    // On a stream the wait returns before the transfer is over, and its times are not known yet.
-    if (timeline == nullptr || !work->done()) continue;
-    const auto [start, finish] = work->times();
-    const int64_t sent = work->bytes_sent();
-    timeline->record({Activity::kCommunication, static_cast<int32_t>(b), start, finish,
-                      sent < 0 ? plan_.buckets[b].bytes : sent});
+    times_.waited(b, begin, *work, plan_.buckets[b].bytes);
   }
+  const int64_t begin = Timeline::now_ns();
   used_.wait();
-  record_wait(begin);
-}
-
-void Reducer::record_wait(int64_t begin_ns) {
-  if (options_.timeline == nullptr) return;
-  options_.timeline->record({Activity::kCommWait, -1, begin_ns, Timeline::now_ns(), 0});
+  times_.waited(begin);
 }
 
 void Reducer::abandon() {

@@ -21,6 +21,7 @@
 #include "lockstep/autograd/named_parameter.h"
 #include "lockstep/distributed/comm/process_group.h"
 #include "lockstep/distributed/reduce/bucket_plan.h"
+#include "lockstep/distributed/reduce/bucket_times.h"
 #include "lockstep/distributed/reduce/ddp_mode.h"
 #include "lockstep/distributed/reduce/flat_arena.h"
 #include "lockstep/distributed/reduce/grad_bucket.h"
@@ -32,8 +33,6 @@
 #include <vector>
 
 namespace lockstep {
-
-class Timeline;
 
 struct ReducerOptions {
   DdpMode mode = DdpMode::kOverlapped;
@@ -114,7 +113,6 @@ class Reducer {
   void finish();
   void settle_unused();
   void wait_for_all();
-  void record_wait(int64_t begin_ns);
   bool unused_allowed() const { return options_.find_unused_parameters || options_.static_graph; }
   void abandon();
 
@@ -125,6 +123,7 @@ class Reducer {
   FlatArena gradients_;
   ProcessGroup& group_;
   ReducerOptions options_;
+  BucketTimes times_;
   std::vector<HookHandle> hooks_;
 
   bool synchronize_ = true;

@@ -5,6 +5,8 @@
 
 #include <map>
 #include <sstream>
+#include <string>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -18,6 +20,8 @@ TEST_CASE("a trace is JSON, with transfers on lanes of their own that never over
   add(0, Activity::kForward, 1'000'123, 2'000'000, -1);
   add(0, Activity::kBackward, 2'000'000, 9'000'000, -1);
   add(0, Activity::kCommWait, 8'000'000, 9'000'000, -1);
+  add(0, Activity::kBucketReady, 2'900'000, 2'900'000, 0);
+  add(0, Activity::kBucketLaunch, 2'950'001, 2'950'001, 0);
   add(1, Activity::kCommunication, 3'000'000, 5'000'000, 0);
   add(1, Activity::kCommunication, 4'000'000, 6'000'000, 1);
   add(0, Activity::kCommunication, 5'000'000, 8'900'000, 2);  // recorded by the computing thread
@@ -30,8 +34,14 @@ TEST_CASE("a trace is JSON, with transfers on lanes of their own that never over
   std::map<int, std::vector<std::pair<double, double>>> comm_lanes;
   std::map<int, int> compute_lanes;
   std::map<int, int> buckets;
+  std::vector<std::string> marks;
   for (const auto& event : json["traceEvents"]) {
     CHECK(event["pid"] == 3);
+    if (event["ph"] == "i") {
+      marks.push_back(event["name"]);
+      CHECK(event["args"] == nlohmann::json{{"step", 42}, {"bucket", 0}});
+      CHECK(event["tid"] == 0);
+    }
     if (event["ph"] != "X") continue;
     CHECK(event["args"]["step"] == 42);
     const int lane = event["tid"];
@@ -48,6 +58,7 @@ TEST_CASE("a trace is JSON, with transfers on lanes of their own that never over
   }
   CHECK(buckets == std::map<int, int>{{0, 1}, {1, 1}, {2, 1}});
   CHECK(compute_lanes == std::map<int, int>{{0, 3}});
+  CHECK(marks == std::vector<std::string>{"bucket ready", "bucket launch"});
   CHECK(comm_lanes.size() == 2);
   for (const auto& [lane, slices] : comm_lanes) {
     CHECK(!compute_lanes.contains(lane));

@@ -36,6 +36,7 @@ const std::vector<std::string> kBeside{
     "distributed/agreement.h",
     "distributed/buffer_broadcast.h",
     "distributed/ddp_options.h",
+    "distributed/reduce/bucket_times.h",
     "distributed/reduce/ddp_mode.h",
     "distributed/reduce/missing_gradient.h",
 };
