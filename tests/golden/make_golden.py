@@ -10,7 +10,8 @@ import torch
 
 import golden
 
-FAMILIES = ["conv", "elementwise", "layout", "norm", "pool", "reduce", "unary", "index", "sample_norm", "losses", "attention"]
+FAMILIES = ["conv", "elementwise", "layout", "norm", "pool", "reduce", "unary", "index", "sample_norm", "losses", "attention",
+            "layers"]
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

@@ -119,6 +119,16 @@ def schedules():
         "polynomial": lambda o: lr_scheduler.PolynomialLR(o, total_iters=total - 5, power=2.5),
         "warmup_linear": lambda o: lr_scheduler.LambdaLR(
             o, lambda s: s / warmup if s < warmup else max(0.0, (total - 5 - s) / (total - 5 - warmup))),
+        "constant": lambda o: lr_scheduler.ConstantLR(o, factor=1.0),
+        "step": lambda o: lr_scheduler.StepLR(o, 6, 0.5),
+        "multi_step": lambda o: lr_scheduler.MultiStepLR(o, [3, 5, 5, 20]),
+        "cosine": lambda o: lr_scheduler.CosineAnnealingLR(o, total - 1, eta_min=0.1),
+        "warmup": lambda o: lr_scheduler.LinearLR(o, start_factor=0.2, total_iters=warmup),
+        "chained": lambda o: lr_scheduler.SequentialLR(
+            o, [lr_scheduler.LinearLR(o, start_factor=0.2, total_iters=warmup), lr_scheduler.StepLR(o, 10, 0.5)],
+            milestones=[warmup]),
+        "multiplied": lambda o: lr_scheduler.ChainedScheduler(
+            [lr_scheduler.LinearLR(o, start_factor=0.2, total_iters=warmup), lr_scheduler.StepLR(o, 10, 0.5)]),
     }
     out = {}
     for name, make in makers.items():
