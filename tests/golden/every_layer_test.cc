@@ -150,10 +150,11 @@ TEST_CASE("every layer equals PyTorch's, and its gradient central differences") 
   size_t results = 0;
   for (const auto& [name, tensor] : file.tensors) results += name.ends_with(".result");
   CHECK(results == kCases.size());
-  for (const auto& [name, fn] : kCases) {
+  for (const auto& entry : kCases) {
+    const std::string& name = entry.first;
     CAPTURE(name);
-    const auto call = [&, name = name, fn = fn](const X& x) {
-      return fn(x, [&](const char* what) {
+    const auto call = [&](const X& x) {
+      return entry.second(x, [&](const char* what) {
         const Tensor& extra = file.at(name + "." + what);
         return is_floating(extra.dtype()) ? ops::cast(extra, x[0].data().dtype()) : extra;
       });

@@ -70,8 +70,10 @@ TEST_CASE("every schedule equals PyTorch's") {
       {"chained", chain_schedules(warmup_schedule(7, 0.2), 7, step_schedule(10, 0.5))},
       {"multiplied", multiply_schedules(warmup_schedule(7, 0.2), step_schedule(10, 0.5))}};
   CHECK(golden.tensors.size() == cases.size());
-  for (const auto& [name, schedule] : cases) {
-    CAPTURE(std::string(name));
+  for (const auto& entry : cases) {
+    const std::string name = entry.first;
+    const Schedule& schedule = entry.second;
+    CAPTURE(name);
     const std::vector<double> wanted = golden.at(name).to_vector<double>();
     REQUIRE(wanted.size() == 40);
     for (size_t step = 0; step < wanted.size(); ++step) {
