@@ -18,7 +18,7 @@ using testing::SmallNet;
 
 constexpr int kBatch = 96;
 constexpr int kSteps = 10;
-constexpr int kLost = 5;  // the last rank is gone from this step on
+constexpr int kLost = 5;  // one rank is gone from this step on
 
 uint16_t free_port() { return TcpStore({.serve = true, .token = "t"}).port(); }
 
@@ -41,8 +41,9 @@ struct Outcome {
   std::vector<Tensor> parameters;
 };
 
-/// Rank `rank` of `size`; what a program would do, but that a thread stands for its process.
-Outcome train(int rank, int size, uint16_t first_port, uint16_t second_port) {
+/// Rank `rank` of `size`, of which `lost` will be lost; what a program would do, but that a thread
+/// stands for its process.
+Outcome train(int rank, int size, int lost, uint16_t first_port, uint16_t second_port) {
   Replica replica;
   Outcome outcome;
   RankInfo info{
@@ -52,13 +53,14 @@ Outcome train(int rank, int size, uint16_t first_port, uint16_t second_port) {
     DataParallel ddp(replica.net, *group);
     try {
       for (; step < kSteps; ++step) {
-        if (step == kLost && rank == size - 1) return outcome;
+        if (step == kLost && rank == lost) return outcome;
         replica.step(step, *group);
       }
     } catch (const CommError&) {
       if (outcome.caught_in >= 0) throw;
       outcome.caught_in = step;
       info.world_size -= 1;
+      if (rank > lost) info.rank -= 1;
       info.master_port = second_port;
     }
   }
@@ -66,7 +68,7 @@ Outcome train(int rank, int size, uint16_t first_port, uint16_t second_port) {
   return outcome;
 }
 
-std::vector<Outcome> train_all(int size) {
+std::vector<Outcome> train_all(int size, int lost) {
   const uint16_t first_port = free_port(), second_port = free_port();
   std::vector<Outcome> outcomes(static_cast<size_t>(size));
   std::vector<std::string> errors(static_cast<size_t>(size));
@@ -74,7 +76,7 @@ std::vector<Outcome> train_all(int size) {
   for (int r = 0; r < size; ++r) {
     threads.emplace_back([&, r] {
       try {
-        outcomes[static_cast<size_t>(r)] = train(r, size, first_port, second_port);
+        outcomes[static_cast<size_t>(r)] = train(r, size, lost, first_port, second_port);
       } catch (const std::exception& e) {
         errors[static_cast<size_t>(r)] = e.what();
       }
@@ -94,11 +96,15 @@ TEST_CASE("survivors of a lost peer form a new group and end where one process w
     for (int step = 0; step < kSteps; ++step) replica.step(step, *group);
     for (const Variable& p : replica.net.parameters()) alone.push_back(p.data());
   }
-  for (const int size : {2, 4}) {
+  // The loss of rank 0 takes the store along.
+  for (const auto& ranks : {std::pair{2, 1}, {4, 3}, {2, 0}, {3, 0}}) {
+    const int size = ranks.first, lost = ranks.second;
     CAPTURE(size);
-    auto outcomes = train_all(size);
-    outcomes.pop_back();
-    for (const Outcome& o : outcomes) {
+    CAPTURE(lost);
+    const auto outcomes = train_all(size, lost);
+    for (int r = 0; r < size; ++r) {
+      if (r == lost) continue;
+      const Outcome& o = outcomes[static_cast<size_t>(r)];
       CHECK(o.caught_in == kLost);
       REQUIRE(o.parameters.size() == alone.size());
       // f64 sums of 96 samples in another order.
