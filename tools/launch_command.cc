@@ -7,14 +7,24 @@
 namespace lockstep::tools {
 
 Command launch_command(CLI::App& program) {
-  CLI::App* app =
-      program.add_subcommand("launch", "Start the processes of one job on this machine");
-  app->footer("Example: lockstep launch --nproc 2 -- train_resnet --dataset digits");
+  CLI::App* app = program.add_subcommand(
+      "launch", "Start the processes of one job on this machine, or on several");
+  app->footer(
+      "Examples: lockstep launch --nproc 2 -- train_resnet --dataset digits\n"
+      "          lockstep launch --nproc 2 --nnodes 3 --node-rank 0 --master-addr host0 "
+      "--master-port 29500 -- train_resnet\n"
+      "          (on host0; on the others with --node-rank 1 and 2)");
   const auto options = std::make_shared<LaunchOptions>();
-  app->add_option("-n,--nproc", options->nproc, "How many processes")
+  app->add_option("-n,--nproc", options->nproc, "How many processes on each machine")
       ->required()
       ->check(CLI::Range(1, 1024));
-  app->add_option("--master-port", options->master_port, "Port of rank 0 (default: a free one)")
+  app->add_option("--nnodes", options->nnodes, "How many machines (default: 1)")
+      ->check(CLI::Range(1, 65536));
+  app->add_option("--node-rank", options->node_rank, "Which of them this is, from 0")
+      ->check(CLI::Range(0, 65535));
+  app->add_option("--master-addr", options->master_addr, "An address of machine 0");
+  app->add_option("--master-port", options->master_port,
+                  "Port of rank 0 (default, on one machine: a free one)")
       ->check(CLI::Range(1, 65535));
   app->add_option(
       "--log-dir", options->log_dir,

@@ -26,6 +26,13 @@ CLI::Validator a_link() {
 }  // namespace
 
 void add_group_flags(CLI::App& app, GroupFlags& flags) {
+  app.add_option("--init-method", flags.init_method,
+                 "Where the ranks meet: tcp://host:port, or file:///path in a folder that all see "
+                 "(default: as the launcher tells)");
+  app.add_option(
+      "--interface", flags.interface,
+      "Network interface for the ranks' data, by name or address (default: by the route to "
+      "rank 0)");
   app.add_flag("--canonical", flags.canonical,
                "Sum gradients in the order of the ranks: the same bits for all caps, modes and "
                "backends, at some cost");
@@ -35,6 +42,10 @@ void add_group_flags(CLI::App& app, GroupFlags& flags) {
       ->check(a_link());
   app.add_option("--round-robin", flags.round_robin, "Spread collectives over so many groups")
       ->check(CLI::Range(1, 64));
+}
+
+ProcessGroupOptions process_group_options(const GroupFlags& flags) {
+  return {.interface = flags.interface, .init_method = flags.init_method};
 }
 
 void check_group_flags(const GroupFlags& flags, int world) {

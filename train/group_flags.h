@@ -1,7 +1,8 @@
-// The command-line flags that choose what lies between the trainer and the network.
+// The command-line flags about the ranks: where they meet, and what lies between the trainer and
+// the network.
 #pragma once
 
-#include "lockstep/distributed/comm/process_group.h"
+#include "lockstep/distributed/comm/make_process_group.h"
 #include "lockstep/train/checkpoint.h"
 
 #include <memory>
@@ -15,12 +16,16 @@ class App;
 namespace lockstep {
 
 struct GroupFlags {
+  std::string init_method;  // empty: by the environment
+  std::string interface;    // empty: by the route to rank 0
   bool canonical = false;
   std::string emulated_link;  // empty: the link as it is
   int round_robin = 1;
 };
 
 void add_group_flags(CLI::App& app, GroupFlags& flags);
+
+ProcessGroupOptions process_group_options(const GroupFlags& flags);
 
 /// Throws ArgumentError for what no group of `world` ranks can be.
 void check_group_flags(const GroupFlags& flags, int world);

@@ -2,10 +2,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/distributed/comm/child_process.h"
+#include "lockstep/distributed/comm/interface.h"
+#include "lockstep/distributed/comm/job_token.h"
 #include "lockstep/distributed/comm/launch_signals.h"
 #include "lockstep/distributed/comm/line_relay.h"
 #include "lockstep/distributed/comm/peer_lost.h"
-#include "lockstep/distributed/comm/tcp_store.h"
+#include "lockstep/distributed/comm/rank_env.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -31,7 +33,6 @@ using comm::Socket;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr const char* kHost = "127.0.0.1";
 // A rank that ends because it has lost another is not to blame: so long the other one has to be
 // found.
 constexpr milliseconds kCulpritWindow{150};
@@ -42,7 +43,7 @@ struct Stream {
 };
 
 struct Rank {
-  int index = 0;
+  int index = 0;   // among this machine's
   pid_t pid = -1;  // -1 once it has been waited for
   Socket log;
   std::vector<Stream> streams;  // the last one is its standard error
@@ -81,9 +82,17 @@ class Job {
 
  private:
   void start_all() {
-    // Held to the end: nobody else is given this port, and rank 0 may listen on it all the same.
-    port_ = comm::reserve_port(kHost, options_.master_port);
-    const std::string token = make_job_token();
+    const bool one_host = options_.nnodes == 1;
+    host_ = options_.master_addr.empty() ? "127.0.0.1" : options_.master_addr;
+    master_port_ = options_.master_port;
+    if (options_.node_rank == 0) {
+      // Held to the end: nobody else is given this port, and rank 0 may listen on it all the same.
+      port_ = comm::reserve_port(one_host ? host_ : comm::address_for_all(host_, ""), master_port_);
+      master_port_ = port_of(port_);
+    }
+    const std::string token =
+        one_host ? make_job_token()
+                 : job_token(str("launch/", master_port_, "/", options_.nnodes * options_.nproc));
     prepare_logs();
     ranks_.resize(static_cast<size_t>(options_.nproc));
     for (int r = 0; r < options_.nproc; ++r) start(r, token);
@@ -105,7 +114,9 @@ class Job {
     if (error) throw IoError(str("launch: cannot make ", log_dir_, ": ", error.message()));
   }
 
-  std::string log_path(int rank) const { return str(log_dir_, "/rank", rank, ".log"); }
+  /// Among all machines'.
+  int rank_of(int index) const { return options_.node_rank * options_.nproc + index; }
+  std::string log_path(int index) const { return str(log_dir_, "/rank", rank_of(index), ".log"); }
 
   void start(int r, const std::string& token) {
     Rank& rank = ranks_[static_cast<size_t>(r)];
@@ -119,7 +130,7 @@ class Job {
         throw IoError(str("launch: cannot write ", log_path(r), ": ", std::strerror(errno)));
       }
     }
-    const std::string prefix = to_console ? str("[rank ", r, "] ") : "";
+    const std::string prefix = to_console ? str("[rank ", rank_of(r), "] ") : "";
     std::vector<Socket> writers;
     const auto add_stream = [&](int fd) {
       auto [read, write] = comm::make_pipe();
@@ -145,12 +156,12 @@ class Job {
   std::vector<std::pair<std::string, std::string>> environment_of(int r, const std::string& token) {
     const std::string n = std::to_string(options_.nproc);
     std::vector<std::pair<std::string, std::string>> result = {
-        {"RANK", std::to_string(r)},
-        {"WORLD_SIZE", n},
+        {"RANK", std::to_string(rank_of(r))},
+        {"WORLD_SIZE", std::to_string(options_.nnodes * options_.nproc)},
         {"LOCAL_RANK", std::to_string(r)},
         {"LOCAL_WORLD_SIZE", n},
-        {"MASTER_ADDR", kHost},
-        {"MASTER_PORT", std::to_string(port_of(port_))},
+        {"MASTER_ADDR", host_},
+        {"MASTER_PORT", std::to_string(master_port_)},
         {"LOCKSTEP_TOKEN", token},
     };
     if (std::getenv("OMP_NUM_THREADS") == nullptr) {
@@ -299,7 +310,7 @@ class Job {
     const Ending end =
         *std::min_element(failures_.begin(), failures_.end(),
                           [&](const Ending& a, const Ending& b) { return weight(a) < weight(b); });
-    std::cerr << "lockstep: rank " << end.rank;
+    std::cerr << "lockstep: rank " << rank_of(end.rank);
     if (end.signal != 0) {
       std::cerr << " was killed by signal " << end.signal << " (" << ::strsignal(end.signal) << ")";
     } else {
@@ -316,6 +327,8 @@ class Job {
 
   const LaunchOptions& options_;
   comm::LaunchSignals signals_;
+  std::string host_;
+  uint16_t master_port_ = 0;
   Socket port_;
   std::string log_dir_;
   bool own_log_dir_ = false;  // made by us, under the temporary folder
@@ -333,6 +346,12 @@ int launch(const LaunchOptions& options) {
   check(options.nproc >= 1 && options.nproc <= 1024, "launch: wanted 1 to 1024 processes, got ",
         options.nproc);
   check(!options.command.empty(), "launch: no program given");
+  check(options.nnodes >= 1 && options.node_rank >= 0 && options.node_rank < options.nnodes,
+        "launch: wanted a node rank from 0 to ", options.nnodes - 1, ", got ", options.node_rank);
+  check(options.nnodes == 1 || (!options.master_addr.empty() && options.master_port != 0),
+        "launch: ", options.nnodes,
+        " machines need --master-addr, an address of machine 0, and "
+        "--master-port, a free port there, the same on all of them");
   return Job(options).run();
 }
 
@@ -347,6 +366,6 @@ int launch_self(LaunchOptions options, const std::vector<std::string>& arguments
   return launch(options);
 }
 
-bool launched() { return std::getenv("RANK") != nullptr; }
+bool launched() { return rank_from_env().has_value(); }
 
 }  // namespace lockstep

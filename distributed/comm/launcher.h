@@ -1,4 +1,5 @@
-// Starting the ranks of a job on this machine, watching them, and ending all of them together.
+// Starting the ranks of a job on this machine (on several: one launcher on each), watching them,
+// and ending all of them together.
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,10 @@ namespace lockstep {
 struct LaunchOptions {
   int nproc = 1;
   std::vector<std::string> command = {};  // program and arguments; the program is looked up in PATH
-  uint16_t master_port = 0;               // 0: a free one
+  int nnodes = 1;                         // machines, with `nproc` ranks on each
+  int node_rank = 0;                      // of this machine; rank 0 is on machine 0
+  std::string master_addr = {};           // machine 0; empty, for one machine: by loopback
+  uint16_t master_port = 0;               // 0, for one machine: a free one
   /// Where the output of ranks 1, 2, ... is appended, to rank1.log, rank2.log, ...; made if
   /// missing. "-": the console. Empty: a new temporary folder, which stays, and is
   /// named on standard error at the end, only if one of them has written something.
@@ -21,9 +25,9 @@ struct LaunchOptions {
 };
 
 /// Runs `command` once for each rank with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
-/// MASTER_ADDR, MASTER_PORT and a new LOCKSTEP_TOKEN set, and OMP_NUM_THREADS = cores / nproc if it
-/// is unset. Lines of output get "[rank N] " before them; rank 0 keeps the console, its output as
-/// it is when that is a terminal.
+/// MASTER_ADDR, MASTER_PORT and LOCKSTEP_TOKEN set (a new one; on several machines job_token()),
+/// and OMP_NUM_THREADS = cores / nproc if it is unset. Lines of output get "[rank N] " before them;
+/// rank 0 keeps the console, its output as it is when that is a terminal.
 ///
 /// Returns 0 once all ranks have returned 0. As soon as one fails, or SIGINT, SIGTERM or SIGHUP
 /// arrives here, the others are ended within a second, one line on standard error says which rank
@@ -39,7 +43,8 @@ int launch(const LaunchOptions& options);
 /// The ranks find RANK set.
 int launch_self(LaunchOptions options, const std::vector<std::string>& arguments);
 
-/// Whether this process is a rank that a launcher has started.
+/// Whether this process is a rank that a launcher has started, whichever it was. Throws
+/// ArgumentError, as rank_from_env() does.
 bool launched();
 
 }  // namespace lockstep

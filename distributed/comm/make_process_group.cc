@@ -1,13 +1,15 @@
 #include "lockstep/distributed/comm/make_process_group.h"
 
 #include "lockstep/distributed/comm/gloo_group.h"
+#include "lockstep/distributed/comm/interface.h"
+#include "lockstep/distributed/comm/job_token.h"
+#include "lockstep/distributed/comm/meeting_point.h"
+#include "lockstep/distributed/comm/rank_env.h"
 #include "lockstep/distributed/comm/rendezvous.h"
 #include "lockstep/distributed/comm/single_group.h"
 #include "lockstep/distributed/comm/socket.h"
-#include "lockstep/distributed/comm/tcp_store.h"
 
 namespace lockstep {
-
 namespace {
 
 void check_backend(const std::string& backend) {
@@ -15,30 +17,61 @@ void check_backend(const std::string& backend) {
         "make_process_group: wanted the backend auto, gloo or single, got '", backend, "'");
 }
 
-std::unique_ptr<ProcessGroup> meet_over_gloo(const RankInfo& info, const std::string& token,
-                                             const ProcessGroupOptions& options) {
-  auto store = join_store(info, token, options.start_timeout);
-  const std::string host =
-      options.host.empty() ? comm::local_address_towards(info.master_addr) : options.host;
-  return make_gloo_group(
+/// The address of the interface that the options ask for; empty: they ask for none.
+std::string chosen_address(const ProcessGroupOptions& options) {
+  return options.interface.empty() ? "" : comm::address_of_interface(options.interface);
+}
+
+/// The group of the ranks that have met at `store`, which rank 0 serves at `info.master_addr`.
+JoinedGroup join_over_gloo(std::shared_ptr<Store> store, const RankInfo& info,
+                           const std::string& chosen, const ProcessGroupOptions& options) {
+  const std::string own = chosen.empty() ? comm::local_address_towards(info.master_addr) : chosen;
+  RankPlace place = comm::find_place(*store, comm::own_seat(own), info.rank, info.world_size,
+                                     options.start_timeout);
+  auto group = make_gloo_group(
       std::move(store), "world", info.rank, info.world_size,
-      {.host = host, .timeout = options.timeout, .start_timeout = options.start_timeout});
+      {.host = own, .timeout = options.timeout, .start_timeout = options.start_timeout});
+  return {std::move(group), std::move(place)};
+}
+
+JoinedGroup join(const RankEnv& rank, const ProcessGroupOptions& options) {
+  const Environment env = process_environment();
+  const MeetingPoint at = meeting_point(rank, env, options.init_method);
+  const bool one_host = rank.local_size == rank.world_size;
+  const std::string chosen = chosen_address(options);
+  RankInfo info{.rank = rank.rank,
+                .world_size = rank.world_size,
+                .master_addr = at.host,
+                .master_port = at.port};
+  std::shared_ptr<Store> store;
+  if (!at.file.empty()) {
+    info.master_addr = !chosen.empty() ? chosen : one_host ? "127.0.0.1" : comm::outward_address();
+    store = join_store_by_file(info, at.file, rank.job, options.start_timeout);
+  } else {
+    if (!one_host) info.master_addr = comm::address_for_all(at.host, chosen);
+    store = join_store(info, job_token(rank.job, env), options.start_timeout);
+  }
+  return join_over_gloo(std::move(store), info, chosen, options);
 }
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> make_process_group(const ProcessGroupOptions& options) {
+JoinedGroup join_process_group(const ProcessGroupOptions& options) {
   const std::string& backend = options.backend;
   check_backend(backend);
-  const auto info = rank_from_env();
-  const int world_size = info ? info->world_size : 1;
+  const auto rank = rank_from_env();
+  const int world_size = rank ? rank->world_size : 1;
   check(backend != "single" || world_size == 1,
         "make_process_group: the backend single has one rank, but WORLD_SIZE is ", world_size);
-  check(backend != "gloo" || info.has_value(),
+  check(backend != "gloo" || rank.has_value(),
         "make_process_group: RANK and WORLD_SIZE are not set; start the program with `lockstep "
         "launch --nproc N -- program`");
-  if (!info || backend == "single") return make_single_group();
-  return meet_over_gloo(*info, job_token_from_env(), options);
+  if (!rank || backend == "single") return {make_single_group(), comm::place_alone()};
+  return join(*rank, options);
+}
+
+std::unique_ptr<ProcessGroup> make_process_group(const ProcessGroupOptions& options) {
+  return join_process_group(options).group;
 }
 
 std::unique_ptr<ProcessGroup> make_process_group(const RankInfo& info, const std::string& token,
@@ -57,7 +90,8 @@ std::unique_ptr<ProcessGroup> make_process_group(const RankInfo& info, const std
         "make_process_group: wanted the address and the port of rank 0 in master_addr and "
         "master_port, got '",
         info.master_addr, "' and ", info.master_port);
-  return meet_over_gloo(info, token, options);
+  auto store = join_store(info, token, options.start_timeout);
+  return join_over_gloo(std::move(store), info, chosen_address(options), options).group;
 }
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lockstep/distributed/comm/process_group.h"
+#include "lockstep/distributed/comm/rank_place.h"
 #include "lockstep/distributed/comm/rendezvous.h"
 
 #include <string>
@@ -10,19 +11,30 @@
 namespace lockstep {
 
 struct ProcessGroupOptions {
-  /// "auto": "gloo" under a launcher, "single" without one. "single" refuses a WORLD_SIZE over 1.
+  /// "auto": "gloo" under a launcher, "single" without one. "single" refuses more than one rank.
   std::string backend = "auto";
   /// How long to wait for the other ranks to start.
   std::chrono::milliseconds start_timeout{60'000};
   /// How long one operation may take, waiting for the slowest rank included.
   std::chrono::milliseconds timeout{30'000};
-  /// This rank's own address; empty: the one by which it reaches MASTER_ADDR.
-  std::string host = {};
+  /// The network interface for the ranks' data, by name or address; empty: the one by which this
+  /// machine reaches rank 0.
+  std::string interface = {};
+  /// Where the ranks meet: tcp://host:port, file:///path in a folder that all see; empty or env://:
+  /// as the environment tells (docs/starting_ranks.md).
+  std::string init_method = {};
+};
+
+struct JoinedGroup {
+  std::unique_ptr<ProcessGroup> group;
+  RankPlace place;
 };
 
 /// Blocks until all ranks have come. Throws ArgumentError for a wrong option or environment,
-/// CommError if ranks do not come, the port is in use, or the job's token (LOCKSTEP_TOKEN) is
-/// refused.
+/// CommError if ranks do not come, the port is in use, or the job's token is refused.
+JoinedGroup join_process_group(const ProcessGroupOptions& options = {});
+
+/// The same without the place.
 std::unique_ptr<ProcessGroup> make_process_group(const ProcessGroupOptions& options = {});
 
 /// The same for a program that knows its ranks itself: "auto" is "gloo", or "single" for a

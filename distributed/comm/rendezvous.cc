@@ -1,11 +1,12 @@
 #include "lockstep/distributed/comm/rendezvous.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/job_token.h"
+#include "lockstep/distributed/comm/meeting_note.h"
 #include "lockstep/distributed/comm/tcp_store.h"
 
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
+#include <algorithm>
+#include <thread>
 
 namespace lockstep {
 namespace {
@@ -13,20 +14,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr const char* kRemedy =
-    "start the program with `lockstep launch --nproc N -- program`, or set RANK, WORLD_SIZE, "
-    "MASTER_ADDR and MASTER_PORT on every rank";
-
-int number_from_env(const char* name, int least, int most, const char* meaning) {
-  const char* text = std::getenv(name);
-  check(text != nullptr && *text != '\0', "rendezvous: ", name, " is not set; ", kRemedy);
-  int value = 0;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, value);
-  check(error == std::errc() && stop == end && value >= least && value <= most,
-        "rendezvous: ", name, " must be ", meaning, ", got '", text, "'; ", kRemedy);
-  return value;
-}
+// For a store that may be there no longer.
+constexpr milliseconds kTry{500};
 
 std::string key_of(int rank) { return str("rank/", rank); }
 
@@ -68,26 +57,54 @@ void meet(Store& store, const RankInfo& info, steady_clock::time_point deadline,
   }
 }
 
-}  // namespace
-
-std::optional<RankInfo> rank_from_env() {
-  if (std::getenv("RANK") == nullptr && std::getenv("WORLD_SIZE") == nullptr) return std::nullopt;
-  RankInfo info;
-  info.world_size = number_from_env("WORLD_SIZE", 1, 100'000, "a number of ranks, 1 or more");
-  info.rank = number_from_env("RANK", 0, 99'999, "a number from 0 to WORLD_SIZE - 1");
-  check(info.rank < info.world_size, "rendezvous: RANK is ", info.rank, " but WORLD_SIZE is ",
-        info.world_size, ": ranks go from 0 to ", info.world_size - 1, "; ", kRemedy);
-  info.local_rank = info.rank;
-  if (std::getenv("LOCAL_RANK") != nullptr) {
-    info.local_rank = number_from_env("LOCAL_RANK", 0, info.rank, "a number from 0 to RANK");
+/// `store` once all have come; it is left where no exception unwinds, so that rank 0's server stays
+/// until the others know why.
+std::shared_ptr<Store> met(std::shared_ptr<Store> store, const RankInfo& info,
+                           steady_clock::time_point deadline, milliseconds timeout) {
+  try {
+    meet(*store, info, deadline, timeout);
+  } catch (const Error&) {
+    store.reset();
+    throw;
   }
-  const char* address = std::getenv("MASTER_ADDR");
-  check(address != nullptr && *address != '\0', "rendezvous: MASTER_ADDR is not set; ", kRemedy);
-  info.master_addr = address;
-  info.master_port =
-      static_cast<uint16_t>(number_from_env("MASTER_PORT", 1, 65535, "a port from 1 to 65535"));
-  return info;
+  return store;
 }
+
+milliseconds left_until(steady_clock::time_point deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+  return std::max(left, milliseconds(0));
+}
+
+/// Rank 0's store at the place that the file tells, as soon as somebody serves it.
+std::shared_ptr<Store> store_of_file(RankInfo& info, const std::string& path,
+                                     const std::string& job, steady_clock::time_point deadline) {
+  std::string why =
+      "rank 0 has not written it; is it running, and is the folder the same on all "
+      "machines?";
+  for (;;) {
+    const auto note = comm::read_meeting_note(path);
+    if (note && !job.empty() && !note->job.empty() && note->job != job) {
+      why = "it is of another job; remove it";
+    } else if (note) {
+      try {
+        info.master_addr = note->host;
+        info.master_port = note->port;
+        return std::make_shared<TcpStore>(
+            TcpStoreOptions{.host = note->host,
+                            .port = note->port,
+                            .token = note->token,
+                            .rank = info.rank,
+                            .timeout = std::min(left_until(deadline), kTry)});
+      } catch (const CommError& e) {
+        why = str(e.what(), " (unless an earlier job has left the file: then remove it)");
+      }
+    }
+    if (steady_clock::now() >= deadline) throw CommError(str("rendezvous: ", path, ": ", why));
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+}
+
+}  // namespace
 
 std::shared_ptr<Store> join_store(const RankInfo& info, const std::string& token,
                                   milliseconds timeout) {
@@ -98,14 +115,34 @@ std::shared_ptr<Store> join_store(const RankInfo& info, const std::string& token
                                                           .token = token,
                                                           .rank = info.rank,
                                                           .timeout = timeout});
-  try {
-    meet(*store, info, deadline, timeout);
-  } catch (const Error&) {
-    // Here, where no exception unwinds, so that rank 0's server stays until the others know why.
-    store.reset();
-    throw;
+  return met(std::move(store), info, deadline, timeout);
+}
+
+std::shared_ptr<Store> join_store_by_file(RankInfo& info, const std::string& path,
+                                          const std::string& job, milliseconds timeout) {
+  const auto deadline = steady_clock::now() + timeout;
+  if (info.rank != 0) {
+    auto store = store_of_file(info, path, job, deadline);
+    return met(std::move(store), info, deadline, timeout);
   }
-  return store;
+  if (const auto old = comm::read_meeting_note(path)) {
+    bool alive = true;
+    try {
+      TcpStore({.host = old->host, .port = old->port, .token = old->token, .timeout = kTry});
+    } catch (const CommError&) {
+      alive = false;  // left behind
+    }
+    if (alive) {
+      throw CommError(
+          str("rendezvous: another job is meeting at ", path, "; give each job a file of its own"));
+    }
+  }
+  const std::string token = make_job_token();
+  auto store = std::make_shared<TcpStore>(TcpStoreOptions{
+      .host = info.master_addr, .serve = true, .token = token, .rank = 0, .timeout = timeout});
+  info.master_port = store->port();
+  const comm::MeetingNote note(path, {info.master_addr, info.master_port, token, job});
+  return met(std::move(store), info, deadline, timeout);
 }
 
 }  // namespace lockstep

@@ -180,6 +180,15 @@ void receive_some(const Socket& socket, std::string& bytes, Deadline deadline) {
   }
 }
 
+std::string resolved_address(const std::string& host) {
+  const AddressList list = resolve(host, 0, SOCK_STREAM);
+  char text[NI_MAXHOST];
+  const int rc =
+      getnameinfo(list->ai_addr, list->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  if (rc != 0) throw CommError(str("tcp store: the address of '", host, "': ", gai_strerror(rc)));
+  return text;
+}
+
 std::string local_address_towards(const std::string& host) {
   const AddressList list = resolve(host, 9, SOCK_DGRAM);
   const Socket socket(::socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));

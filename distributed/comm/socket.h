@@ -42,6 +42,9 @@ void send_all(const Socket& socket, std::string_view bytes, Deadline deadline);
 /// Appends what has arrived, at least one byte; throws if the peer has closed the connection.
 void receive_some(const Socket& socket, std::string& bytes, Deadline deadline);
 
+/// The numeric address that a name stands for on this machine, the first one.
+std::string resolved_address(const std::string& host);
+
 /// The address by which this machine reaches `host`: what peers can reach this machine by.
 std::string local_address_towards(const std::string& host);
 

@@ -53,8 +53,9 @@ struct TcpStore::Impl {
     if (answer.kind != Kind::kOk) {
       throw CommError(str("tcp store: ", options.host, ":", port, " refused this job's token (",
                           answer.value,
-                          "): the port belongs to another job, or LOCKSTEP_TOKEN differs between "
-                          "the ranks"));
+                          "): the port belongs to another job, or the ranks' secrets differ; set "
+                          "the same LOCKSTEP_TOKEN on all, or copy ~/.config/lockstep/token of one "
+                          "machine to all (mode 0600)"));
     }
     return socket;
   }

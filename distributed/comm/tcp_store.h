@@ -45,12 +45,4 @@ class TcpStore : public Store {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The job's secret: the value of LOCKSTEP_TOKEN, or the first line of the file that
-/// LOCKSTEP_TOKEN_FILE names, which must be readable by its owner only (mode 0600). Throws
-/// ArgumentError with the remedy if there is none.
-std::string job_token_from_env();
-
-/// A new secret of 32 hexadecimal digits from the system's random source.
-std::string make_job_token();
-
 }  // namespace lockstep

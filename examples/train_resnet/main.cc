@@ -45,12 +45,12 @@ int run_main(int argc, char** argv) {
       return code;
     }
   }
-  auto ranks = make_process_group();
+  auto [ranks, place] = join_process_group(process_group_options(options.group));
   require_same_settings(train_resnet::shared_settings(options), *ranks);
   const auto group = wrapped(std::move(ranks), options.group);
   check(options.nproc == 1 || options.nproc == group->size(), "--nproc ", options.nproc,
         ": another launcher has started ", group->size(), " already; leave --nproc out");
-  train_resnet::run(options, *group);
+  train_resnet::run(options, *group, place);
   return 0;
 }
 

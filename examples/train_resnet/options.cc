@@ -21,7 +21,8 @@ Examples:
   train_resnet --dataset folder --data-dir photos --model resnet18 --init-weights r18.safetensors --partial
                                                           fine-tune torchvision's weights on other classes
   train_resnet --dataset synthetic --model resnet18 --ddp-mode naive --trace --output-dir out
-  RANK=0 WORLD_SIZE=2 MASTER_ADDR=host0 MASTER_PORT=29500 LOCKSTEP_TOKEN=secret train_resnet
+  mpirun -n 2 train_resnet                                the same by Open MPI, MPICH, srun or torchrun
+  RANK=0 WORLD_SIZE=2 MASTER_ADDR=host0 MASTER_PORT=29500 train_resnet
                                                           one rank of a job on several machines
 
 Exit codes: 0 trained, 1 failed, 2 wrong usage, 128 + N ended by signal N.)";
@@ -32,8 +33,8 @@ constexpr double kMost = 1e15;
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> shared_settings(const Options& options) {
-  const std::set<std::string> own = {"data-dir", "nproc", "overwrite",
-                                     "threads",  "trace", "workers"};
+  const std::set<std::string> own = {"data-dir",  "init-method", "interface", "nproc",
+                                     "overwrite", "threads",     "trace",     "workers"};
   const std::set<std::string> paths = {"bucket-plan", "init-weights", "output-dir", "resume"};
   std::vector<std::pair<std::string, std::string>> shared;
   for (const auto& [name, value] : options.settings) {

@@ -41,13 +41,11 @@ DistributedSampler sampler(const Options& o, const Dataset& data, bool train, in
 }
 
 /// The option, else what OMP_NUM_THREADS says, else a fair share of the processors.
-int set_threads(const Options& o, int world) {
+int set_threads(const Options& o, const RankPlace& place) {
   if (o.threads > 0) {
     omp_set_num_threads(o.threads);
   } else if (std::getenv("OMP_NUM_THREADS") == nullptr) {
-    const char* local = std::getenv("LOCAL_WORLD_SIZE");
-    const int ranks_here = std::max(local != nullptr ? std::atoi(local) : world, 1);
-    omp_set_num_threads(std::max(1, omp_get_num_procs() / ranks_here));
+    omp_set_num_threads(place.threads);
   }
   return omp_get_max_threads();
 }
@@ -167,9 +165,9 @@ void preflight(const Options& o, int world) {
   check_traits(from, read_checkpoint_header(from).traits, traits(o, world));
 }
 
-void run(const Options& o, ProcessGroup& group) {
+void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
   const int rank = group.rank(), world = group.size();
-  const int threads = set_threads(o, world);
+  const int threads = set_threads(o, place);
   std::FILE* console = rank == 0 ? stdout : nullptr;
   Progress progress(console);
 
@@ -242,12 +240,13 @@ void run(const Options& o, ProcessGroup& group) {
   progress.say(str(o.model, ", ", parameters, " parameters in ", ddp.plan().buckets.size(),
                    ddp.plan().buckets.size() == 1 ? " bucket; " : " buckets; ", o.data.dataset,
                    ", ", train_set->size(), " training and ", test_set->size(), " test images"));
-  progress.say(str(world, world == 1 ? " process" : " processes", " (", group.backend(), ") x ",
-                   threads, threads == 1 ? " thread" : " threads", "; global batch ",
-                   o.batch_size * world * o.grad_accum_steps, " = ", world, " x ", o.batch_size,
-                   o.grad_accum_steps > 1 ? str(" x ", o.grad_accum_steps, " accumulated") : "",
-                   "; gradients ", o.ddp.mode,
-                   hook == nullptr ? "" : ", by the hook " + o.ddp.comm_hook));
+  const std::string network = describe(place);
+  progress.say(str(
+      world, world == 1 ? " process" : " processes", " (", group.backend(),
+      network.empty() ? "" : ", " + network, ") x ", threads, threads == 1 ? " thread" : " threads",
+      "; global batch ", o.batch_size * world * o.grad_accum_steps, " = ", world, " x ",
+      o.batch_size, o.grad_accum_steps > 1 ? str(" x ", o.grad_accum_steps, " accumulated") : "",
+      "; gradients ", o.ddp.mode, hook == nullptr ? "" : ", by the hook " + o.ddp.comm_hook));
 
   if (!weights.empty()) progress.say(weights);
   if (!from.empty()) {

@@ -4,6 +4,7 @@
 #include "options.h"
 
 #include "lockstep/distributed/comm/process_group.h"
+#include "lockstep/distributed/comm/rank_place.h"
 
 namespace lockstep::train_resnet {
 
@@ -12,6 +13,6 @@ namespace lockstep::train_resnet {
 void preflight(const Options& options, int world_size);
 
 /// Trains; collective over `group`. Throws lockstep::Error.
-void run(const Options& options, ProcessGroup& group);
+void run(const Options& options, ProcessGroup& group, const RankPlace& place);
 
 }  // namespace lockstep::train_resnet

@@ -104,7 +104,9 @@ TEST_CASE("processes: a wrong token, a rank that never comes, a busy port, no to
   CHECK(busy.wait() == 1);
   CHECK(contains(busy.err(), "is in use (another job?)"));
 
-  Process bare({rank_program(), "collectives"}, rank_env(0, 2, port, ""));
+  auto homeless = rank_env(0, 2, port, "");
+  homeless.env.insert(homeless.env.end(), {{"HOME", ""}, {"XDG_CONFIG_HOME", ""}});
+  Process bare({rank_program(), "collectives"}, homeless);
   CHECK(bare.wait() == 1);
   CHECK(contains(bare.err(), "LOCKSTEP_TOKEN is not set"));
 }

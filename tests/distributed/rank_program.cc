@@ -7,11 +7,14 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <set>
+#include <sstream>
 #include <thread>
 
 namespace lockstep {
@@ -35,6 +38,31 @@ void write_pid(const std::string& folder, int rank) {
   const std::string path = folder + "/" + std::to_string(rank);
   std::ofstream(path + ".part") << ::getpid() << std::endl;
   std::rename((path + ".part").c_str(), path.c_str());
+}
+
+/// The addresses, in hexadecimal, on which somebody listens in this network namespace while the
+/// ranks find each other: some do so for a moment only.
+int print_listeners() {
+  std::set<std::string> seen;
+  std::atomic<bool> joined = false;
+  std::thread watcher([&] {
+    for (bool last = false; !last;) {
+      last = joined;
+      std::ifstream in("/proc/net/tcp");
+      std::string line, number, local, remote, state;
+      std::getline(in, line);
+      while (std::getline(in, line)) {
+        std::istringstream(line) >> number >> local >> remote >> state;
+        if (state == "0A") seen.insert(local.substr(0, local.find(':')));
+      }
+    }
+  });
+  const auto group = make_process_group(options_from_env());
+  joined = true;
+  watcher.join();
+  group->barrier()->wait();
+  for (const std::string& address : seen) std::cout << address << "\n";
+  return 0;
 }
 
 int run(const std::string& mode, const std::string& argument) {
@@ -76,6 +104,7 @@ int run(const std::string& mode, const std::string& argument) {
     return launch_self({.nproc = 2, .log_dir = "-"}, {"stubborn", argument});
   }
 
+  if (mode == "listeners") return print_listeners();
   const auto group = make_process_group(options_from_env());
   if (mode == "collectives") {
     testing::check_collectives(*group);

@@ -44,45 +44,6 @@ const Variables kGood = {{"RANK", "1"},
                          {"MASTER_ADDR", "localhost"},
                          {"MASTER_PORT", "29500"}};
 
-TEST_CASE("rank_from_env: what a launcher sets") {
-  set_environment({});
-  CHECK_FALSE(rank_from_env().has_value());
-  set_environment(kGood);
-  const auto info = rank_from_env();
-  REQUIRE(info.has_value());
-  CHECK(info->rank == 1);
-  CHECK(info->world_size == 3);
-  CHECK(info->local_rank == 0);
-  CHECK(info->master_addr == "localhost");
-  CHECK(info->master_port == 29500);
-}
-
-TEST_CASE("rank_from_env: missing and invalid values are named with the remedy") {
-  const auto message = [](const std::string& name, const char* value) {
-    Variables variables = kGood;
-    if (value == nullptr) {
-      variables.erase(name);
-    } else {
-      variables[name] = value;
-    }
-    set_environment(variables);
-    return message_of([] { rank_from_env(); });
-  };
-  for (const auto& [name, good] : kGood) {
-    CAPTURE(name);
-    if (name != "LOCAL_RANK") CHECK(contains(message(name, nullptr), name + " is not set"));
-    if (name == "MASTER_ADDR") continue;
-    for (const char* bad : {"-1", "x", "1x", " 1", "99999999999999999999", "100001"}) {
-      CAPTURE(bad);
-      CHECK(contains(message(name, bad), name));
-      CHECK(contains(message(name, bad), "lockstep launch --nproc N"));
-    }
-  }
-  CHECK(contains(message("RANK", "3"), "RANK is 3 but WORLD_SIZE is 3: ranks go from 0 to 2"));
-  CHECK(contains(message("WORLD_SIZE", "0"), "WORLD_SIZE must be"));
-  CHECK(contains(message("MASTER_PORT", "65536"), "MASTER_PORT must be"));
-}
-
 /// Errors of ranks that join as threads, each with its own (rank, world size). None leaves before
 /// all have come, or a late one would find no store. Rank 0 is the first, if it is there.
 std::vector<std::string> join(const std::vector<std::pair<int, int>>& ranks,
@@ -94,7 +55,7 @@ std::vector<std::string> join(const std::vector<std::pair<int, int>>& ranks,
   for (size_t i = 0; i < ranks.size(); ++i) {
     threads.emplace_back([&, i] {
       const auto [rank, size] = ranks[i];
-      const RankInfo info{rank, size, rank, "127.0.0.1", port};
+      const RankInfo info{rank, size, "127.0.0.1", port};
       errors[i] = message_of([&] { stores[i] = join_store(info, "t", timeout); });
     });
   }

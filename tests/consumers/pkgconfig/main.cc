@@ -7,6 +7,7 @@
 #include <lockstep/autograd/ops/activation.h>
 #include <lockstep/autograd/ops/loss.h>
 #include <lockstep/data/loader.h>
+#include <lockstep/distributed/comm/job_token.h>
 #include <lockstep/distributed/comm/make_process_group.h>
 #include <lockstep/distributed/comm/tcp_store.h>
 #include <lockstep/distributed/data_parallel.h>
