@@ -27,6 +27,12 @@ dev_packages=(
   "libonnx-testdata|operator cases with inputs and outputs, 21 MB"
   "libonnx-dev|reading them"
   "libprotobuf-dev|reading them"
+  "openmpi-bin|ranks started by Open MPI, 20 MB"
+  "mpich|ranks started by MPICH, 50 MB"
+  "slurmctld|ranks started by srun, in a Slurm of the test's own, 14 MB with the two below and munge"
+  "slurmd|the same"
+  "slurm-client|the same"
+  "iproute2|hosts that are network namespaces"
 )
 # A Bazel that is there already is left alone.
 command -v bazel >/dev/null || packages+=("bazel-bootstrap|the build tool, with its Java runtime")
