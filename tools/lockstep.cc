@@ -14,9 +14,9 @@ int main(int argc, char** argv) {
   program.set_version_flag("--version", lockstep::str("lockstep ", lockstep::version(), " (",
                                                       lockstep::build_commit(), ")"));
   const std::vector<lockstep::tools::Command> commands = {
-      lockstep::tools::export_command(program),  lockstep::tools::inspect_command(program),
-      lockstep::tools::launch_command(program),  lockstep::tools::pack_command(program),
-      lockstep::tools::predict_command(program),
+      lockstep::tools::doctor_command(program),  lockstep::tools::export_command(program),
+      lockstep::tools::inspect_command(program), lockstep::tools::launch_command(program),
+      lockstep::tools::pack_command(program),    lockstep::tools::predict_command(program),
   };
   try {
     program.parse(argc, argv);
