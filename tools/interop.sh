@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Exchanges ResNets with torchvision, both ways, and compares logits, gradients and running statistics.
+# Exchanges ResNets with torchvision, both ways, and compares logits, gradients and running statistics; trains by torchrun.
 #   tools/interop.sh [--python PATH] [MODEL...]       default: resnet18 resnet50
 # PATH is a Python with torch, torchvision and safetensors, such as that of a virtual environment made with
 #   python3 -m venv v && v/bin/pip install torch torchvision safetensors
@@ -16,6 +16,7 @@ if ! "$python" -c 'import torch, torchvision, safetensors.torch' 2>/dev/null; th
   echo "SKIPPED: $python has no torch, torchvision and safetensors; --python PATH names one that has"
   exit 0
 fi
-bazel build --config=opt --ui_event_filters=-info --show_result=0 //tests/interop:resnet_interop
+bazel build --config=opt --ui_event_filters=-info --show_result=0 //tests/interop:resnet_interop //examples/train_resnet
+tests/interop/torchrun.sh "$python" bazel-bin/examples/train_resnet/train_resnet
 [ $# -gt 0 ] || set -- resnet18 resnet50
 exec "$python" tests/interop/resnet_interop.py bazel-bin/tests/interop/resnet_interop "$@"
