@@ -210,6 +210,11 @@ TEST_CASE("launch: wrong use") {
         "cannot start '/no/such/program': No such file or directory");
   fails({lockstep, "launch", "--nproc", "2", "--log-dir", "/proc/nothing", "--", "true"}, 1,
         "cannot make /proc/nothing");
+  fails({lockstep, "launch", "--nproc", "1", "--nnodes", "2", "--", "true"}, 2,
+        "2 machines need --master-addr");
+  fails({lockstep, "launch", "--nproc", "1", "--nnodes", "2", "--node-rank", "2", "--master-addr",
+         "localhost", "--master-port", "29500", "--", "true"},
+        2, "wanted a node rank from 0 to 1, got 2");
   TcpStore other({.serve = true, .token = "another job"});
   fails({lockstep, "launch", "--nproc", "2", "--master-port", std::to_string(other.port()), "--",
          "true"},

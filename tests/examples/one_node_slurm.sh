@@ -37,7 +37,16 @@ slurmctld -D -f "$SLURM_CONF" > "$folder/slurmctld.log" 2>&1 &
 controller=$!
 slurmd -D -f "$SLURM_CONF" > "$folder/slurmd.log" 2>&1 &
 daemon=$!
-trap 'kill $daemon $controller 2> /dev/null; wait' EXIT
+end_all() {
+  kill $daemon $controller 2> /dev/null
+  tries=0
+  while kill -0 $daemon 2> /dev/null || kill -0 $controller 2> /dev/null; do
+    tries=$((tries + 1))
+    [ $tries -lt 50 ] || kill -KILL $daemon $controller 2> /dev/null
+    sleep 0.1
+  done
+}
+trap end_all EXIT
 tries=0
 until sinfo --noheader --states=idle 2> /dev/null | grep -q .; do
   tries=$((tries + 1))
