@@ -88,7 +88,9 @@ Command doctor_command(CLI::App& program) {
   CLI::App* app = program.add_subcommand(
       "doctor",
       "Look at this machine and this shell: can jobs run here, and what stands in the way?");
-  app->footer("Exit codes: 0 a job of several processes can run here, 1 none can.");
+  app->footer(
+      "Example: lockstep doctor --json\n"
+      "Exit codes: 0 a job of several processes can run here, 1 none can.");
   const auto as_json = std::make_shared<bool>(false);
   app->add_flag("--json", *as_json, "For programs");
   return {app, [as_json] { return run(*as_json); }};

@@ -2,10 +2,10 @@
 #include "lockstep/io/safetensors.h"
 #include "lockstep/models/resnet_exchange.h"
 #include "lockstep/train/checkpoint.h"
+#include "lockstep/train/trained_resnet.h"
 
 #include "command.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -28,20 +28,6 @@ std::string model_name(const std::string& path, const Checkpoint& checkpoint) {
                     " program"));
 }
 
-/// Puts the averages in the weights' place; buffers are not averaged (optim/ema.h).
-void take_averages(const std::string& path, Checkpoint& checkpoint) {
-  if (checkpoint.ema.empty()) {
-    throw IoError(str("export: ", path, ": wanted averaged weights for --ema, got a run without",
-                      " them; leave --ema out"));
-  }
-  for (const NamedTensor& average : checkpoint.ema) {
-    const auto found = std::find_if(
-        checkpoint.model.begin(), checkpoint.model.end(),
-        [&](const NamedTensor& weight) { return average.name == "average." + weight.name; });
-    if (found != checkpoint.model.end()) found->tensor = average.tensor;
-  }
-}
-
 int export_checkpoint(const Arguments& arguments) {
   const std::string& path = arguments.from;
   std::error_code error;
@@ -51,7 +37,11 @@ int export_checkpoint(const Arguments& arguments) {
   // Refuses what is none before it is read as a whole.
   const std::string model = model_name(path, read_checkpoint_header(path));
   Checkpoint checkpoint = read_checkpoint(path);
-  if (arguments.ema) take_averages(path, checkpoint);
+  if (arguments.ema && checkpoint.ema.empty()) {
+    throw IoError(str("export: ", path, ": wanted averaged weights for --ema, got a run without",
+                      " them; leave --ema out"));
+  }
+  if (arguments.ema) take_averages(checkpoint);
   export_resnet(arguments.to, checkpoint.model, model);
   std::printf("%s: %s of step %lld in torchvision's format\n", arguments.to.c_str(), model.c_str(),
               static_cast<long long>(checkpoint.position.step));

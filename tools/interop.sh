@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Exchanges ResNets with torchvision, both ways, and compares logits, gradients and running statistics; trains by torchrun.
+# Exchanges ResNets with torchvision, both ways, and compares logits, gradients and running statistics; trains by torchrun;
+# has TensorBoard's own reader read a run's events.
 #   tools/interop.sh [--python PATH] [MODEL...]       default: resnet18 resnet50
-# PATH is a Python with torch, torchvision and safetensors, such as that of a virtual environment made with
-#   python3 -m venv v && v/bin/pip install torch torchvision safetensors
+# PATH is a Python with torch, torchvision, safetensors and tensorboard, such as that of a virtual environment made with
+#   python3 -m venv v && v/bin/pip install torch torchvision safetensors tensorboard
+# What it has not is skipped.
 set -euo pipefail
 python=python3
 if [ "${1:-}" = --python ]; then
@@ -10,13 +12,20 @@ if [ "${1:-}" = --python ]; then
   [[ $python != */* ]] || python=$(realpath -s -- "$python")
   shift 2
 fi
-case "${1:-}" in -*) sed -n '2,5s/^# \{0,1\}//p' "$0"; [ "$1" = --help ] && exit 0 || exit 2 ;; esac
+case "${1:-}" in -*) sed -n '2,7s/^# \{0,1\}//p' "$0"; [ "$1" = --help ] && exit 0 || exit 2 ;; esac
 cd "$(dirname "$0")/.."
-if ! "$python" -c 'import torch, torchvision, safetensors.torch' 2>/dev/null; then
-  echo "SKIPPED: $python has no torch, torchvision and safetensors; --python PATH names one that has"
-  exit 0
-fi
-bazel build --config=opt --ui_event_filters=-info --show_result=0 //tests/interop:resnet_interop //examples/train_resnet
-tests/interop/torchrun.sh "$python" bazel-bin/examples/train_resnet/train_resnet
 [ $# -gt 0 ] || set -- resnet18 resnet50
-exec "$python" tests/interop/resnet_interop.py bazel-bin/tests/interop/resnet_interop "$@"
+build=(bazel build --config=opt --ui_event_filters=-info --show_result=0)
+if "$python" -c 'import torch, torchvision, safetensors.torch' 2>/dev/null; then
+  "${build[@]}" //tests/interop:resnet_interop //examples/train_resnet
+  tests/interop/torchrun.sh "$python" bazel-bin/examples/train_resnet/train_resnet
+  "$python" tests/interop/resnet_interop.py bazel-bin/tests/interop/resnet_interop "$@"
+else
+  echo "SKIPPED: $python has no torch, torchvision and safetensors; --python PATH names one that has"
+fi
+if "$python" -c 'import tensorboard' 2>/dev/null; then
+  "${build[@]}" //examples/train_resnet
+  "$python" tests/interop/tensorboard_interop.py bazel-bin/examples/train_resnet/train_resnet
+else
+  echo "SKIPPED: $python has no tensorboard; --python PATH names one that has"
+fi

@@ -18,18 +18,17 @@ Command launch_command(CLI::App& program) {
   app->add_option("-n,--nproc", options->nproc, "How many processes on each machine")
       ->required()
       ->check(CLI::Range(1, 1024));
-  app->add_option("--nnodes", options->nnodes, "How many machines (default: 1)")
-      ->check(CLI::Range(1, 65536));
+  app->add_option("--nnodes", options->nnodes, "How many machines")->check(CLI::Range(1, 65536));
   app->add_option("--node-rank", options->node_rank, "Which of them this is, from 0")
       ->check(CLI::Range(0, 65535));
   app->add_option("--master-addr", options->master_addr, "An address of machine 0");
   app->add_option("--master-port", options->master_port,
-                  "Port of rank 0 (default, on one machine: a free one)")
-      ->check(CLI::Range(1, 65535));
+                  "Port of rank 0; 0, on one machine: a free one")
+      ->check(CLI::Range(0, 65535));
   app->add_option(
       "--log-dir", options->log_dir,
-      "Where the output of ranks other than 0 goes; '-' for the console (default: a new "
-      "temporary folder)");
+      "Where the output of ranks other than 0 goes, - for the console; not given: a new temporary "
+      "folder");
   app->add_option("program", options->command, "The program and its arguments, after --")
       ->required();
   return {app, [options] { return launch(*options); }};

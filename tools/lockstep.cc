@@ -2,6 +2,7 @@
 // (usage), 128 + signal.
 #include "lockstep/base/error.h"
 #include "lockstep/base/version.h"
+#include "lockstep/train/command_line.h"
 
 #include "command.h"
 
@@ -9,24 +10,27 @@
 #include <vector>
 
 int main(int argc, char** argv) {
-  CLI::App program("Lockstep's tools");
+  CLI::App program("Lockstep's tools", "lockstep");
+  program.footer(
+      "Examples:\n"
+      "  lockstep inspect runs/demo/last.safetensors\n"
+      "  lockstep compare runs/a runs/b -o runs.svg\n"
+      "lockstep COMMAND --help says more of each.");
   program.require_subcommand(1);
   program.set_version_flag("--version", lockstep::str("lockstep ", lockstep::version(), " (",
                                                       lockstep::build_commit(), ")"));
   const std::vector<lockstep::tools::Command> commands = {
-      lockstep::tools::doctor_command(program),  lockstep::tools::export_command(program),
-      lockstep::tools::inspect_command(program), lockstep::tools::launch_command(program),
-      lockstep::tools::pack_command(program),    lockstep::tools::predict_command(program),
+      lockstep::tools::compare_command(program), lockstep::tools::doctor_command(program),
+      lockstep::tools::export_command(program),  lockstep::tools::inspect_command(program),
+      lockstep::tools::launch_command(program),  lockstep::tools::pack_command(program),
+      lockstep::tools::predict_command(program),
   };
   try {
-    program.parse(argc, argv);
+    const auto code = lockstep::parse_command_line(program, lockstep::normalize_flags(argc, argv));
+    if (code) return *code;
     for (const auto& command : commands) {
       if (command.app->parsed()) return command.run();
     }
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return program.exit(e);  // --help, --version
-    std::cerr << "lockstep: " << e.what() << " (see lockstep --help)\n";
-    return 2;
   } catch (const lockstep::ArgumentError& e) {
     std::cerr << "lockstep: " << e.what() << "\n";
     return 2;

@@ -61,7 +61,7 @@ Command pack_command(CLI::App& program) {
       "pack", "Turn a folder of images into shards that trainers map into memory");
   app->footer(
       "Example: lockstep pack photos packed --resize 256\n"
-      "         train_resnet --dataset packed --data-dir packed");
+      "and then train_resnet --dataset packed --data-dir packed");
   const auto arguments = std::make_shared<Arguments>();
   app->add_option("folder", arguments->from,
                   "train/CLASS/IMAGE and val/CLASS/IMAGE, or CLASS/IMAGE")
@@ -72,16 +72,15 @@ Command pack_command(CLI::App& program) {
       ->check(CLI::Range(0.0, 1.0));
   app->add_option("--resize", arguments->options.resize,
                   "Keep decoded pixels, the shorter side reduced to this: larger files, less work "
-                  "in training; not given: the files as they are")
-      ->check(CLI::Range(1, 1 << 14));
-  app->add_option("--shard-mb", arguments->shard_mb,
-                  "MiB of a shard, held in memory (default: 256)")
+                  "in training; 0: the files as they are")
+      ->check(CLI::Range(0, 1 << 14));
+  app->add_option("--shard-mb", arguments->shard_mb, "MiB of a shard, held in memory")
       ->check(CLI::Range(1, 1 << 20));
   app->add_option("--bad-images", arguments->bad_images,
-                  "An image that cannot be decoded is fatal (the default), or skip leaves it out")
+                  "An image that cannot be decoded is fatal, or skip leaves it out")
       ->check(CLI::IsMember({"fatal", "skip"}));
   app->add_option("--max-image-pixels", arguments->options.decode.max_pixels,
-                  "Images of more pixels are bad (default: 100000000)")
+                  "Images of more pixels are bad")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   return {app, [arguments] { return pack(*arguments); }};
 }

@@ -59,6 +59,9 @@ Checkpoint parse_metadata(const Metadata& metadata, const std::string& name) {
     for (const Json& trait : json.at("traits")) {
       checkpoint.traits.push_back({trait.at(0), trait.at(1)});
     }
+    if (const auto names = json.find("class_names"); names != json.end()) {
+      for (const Json& class_name : *names) checkpoint.class_names.push_back(class_name);
+    }
     for (const Json& scalar : json.at("optimizer")) {
       checkpoint.optimizer.scalars.emplace_back(scalar.at(0), scalar.at(1));
     }
@@ -110,6 +113,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   for (const auto& [name, value] : checkpoint.optimizer.scalars) {
     json["optimizer"].push_back({name, value});
   }
+  if (!checkpoint.class_names.empty()) json["class_names"] = checkpoint.class_names;
   std::vector<NamedTensor> tensors = checkpoint.model;
   for (const NamedTensor& state : checkpoint.optimizer.tensors) {
     tensors.push_back({kOptimizerPrefix + state.name, state.tensor});
@@ -120,8 +124,9 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   tensors.insert(tensors.end(), checkpoint.comm_hook.begin(), checkpoint.comm_hook.end());
   tensors.push_back({"rank/rng", checkpoint.rng});
   tensors.push_back({"rank/meter", checkpoint.meter});
-  write_safetensors(path, tensors,
-                    {{kMetadataKey, json.dump()}, {kPlanKey, checkpoint.bucket_plan}});
+  // Class names may come from folders, which may have any bytes for names.
+  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  write_safetensors(path, tensors, {{kMetadataKey, text}, {kPlanKey, checkpoint.bucket_plan}});
 }
 
 Checkpoint parse_checkpoint(std::span<const std::byte> bytes, const std::string& name) {

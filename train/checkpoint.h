@@ -42,6 +42,8 @@ struct Checkpoint {
   Position position;
   double best_accuracy = -1;  // fraction; -1: no evaluation so far
   std::vector<RunTrait> traits;
+  /// By label; empty where the data set has none. Resuming takes no notice of them.
+  std::vector<std::string> class_names;
   /// JSON, as reduce/plan_json.h has it. It decides the order in which gradients are added up, and
   /// comes from what the run's first backward did, so that the caps alone do not give it again.
   std::string bucket_plan;

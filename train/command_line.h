@@ -30,8 +30,15 @@ FlagCheck within(double least, double most, const std::string& what);
 FlagCheck not_empty();
 
 /// Parses, and returns the exit code when the program has nothing more to do: 0 after --help, 2
-/// after a usage error, which is told on one line of standard error.
-std::optional<int> parse_command_line(CLI::App& app, std::vector<std::string> arguments);
+/// after a usage error, which is told on one line of standard error. Options that have not, those
+/// of sub-commands too, get the values of now as the defaults that --help shows. `wrong` is called
+/// when each option by itself is right, and gives what is wrong with them together, or nothing.
+///
+/// For tests, LOCKSTEP_COMMAND_LINE in the environment makes every program stop here: `describe`
+/// prints the options and sub-commands as JSON, `check` the values in force if the command line is
+/// right, and `values` the same without calling `wrong`.
+std::optional<int> parse_command_line(CLI::App& app, std::vector<std::string> arguments,
+                                      const std::function<std::string()>& wrong = {});
 
 /// Every option that takes a value, with the value in force, for run.json.
 std::vector<std::pair<std::string, std::string>> settings_of(const CLI::App& app);

@@ -59,14 +59,14 @@ int64_t count_skipped(const Dataset& data, ProcessGroup& group) {
 }  // namespace
 
 void add_data_flags(CLI::App& app, DataFlags& flags) {
-  app.add_option("--dataset", flags.dataset, "What to train on")
-      ->check(CLI::IsMember(dataset_names()));
+  app.add_option("--dataset", flags.dataset, "The images")->check(CLI::IsMember(dataset_names()));
   app.add_option("--data-dir", flags.data_dir,
                  "Where the files are; digits and synthetic have none, fashion-mnist has a default")
       ->check(not_empty());
   app.add_flag("--augment", flags.augment, "Random crops and, but for digits, flips");
   app.add_option("--image-size", flags.image_size,
-                 "folder, packed: height and width of what the model sees; not given: 224")
+                 str("folder, packed: height and width of what the model sees; not given: ",
+                     ImageViewOptions().size))
       ->check(within(1, kMostSize, "a number from 1 to 16384"));
   app.add_option("--resize-size", flags.resize_size,
                  "folder, packed: the shorter side before the centre crop, when not augmented; not "
@@ -75,9 +75,10 @@ void add_data_flags(CLI::App& app, DataFlags& flags) {
   app.add_option("--val-fraction", flags.val_fraction,
                  "folder: the share of images for evaluation, where there is no train/ and val/")
       ->check(within(0, 1, "a share from 0 to 1"));
-  app.add_option("--least-crop-area", flags.least_crop_area,
-                 "folder, packed: the least share of an image that --augment cuts out; not given: "
-                 "0.08")
+  app.add_option(
+         "--least-crop-area", flags.least_crop_area,
+         str("folder, packed: the least share of an image that --augment cuts out; not given: ",
+             ImageViewOptions().least_area))
       ->check(within(1e-6, 1, "a share from 10^-6 to 1"));
   const auto list_of = [&](const char* name, std::vector<double>& values, int least, int most,
                            const char* what) {
@@ -149,6 +150,18 @@ TrainingData open_data(const DataFlags& flags, uint64_t seed, bool warn) {
                       data.train->classes(), " and ", data.test->classes()));
   }
   return data;
+}
+
+std::shared_ptr<const Dataset> open_test_data(const DataFlags& flags) {
+  return open_dataset(
+      flags.dataset, flags.data_dir, Split::kTest,
+      {.images = image_options(flags, 0), .val_fraction = flags.val_fraction.value_or(0)});
+}
+
+ImageViewOptions evaluation_view(const DataFlags& flags) {
+  ImageViewOptions view = image_options(flags, 0).view;
+  view.augment = false;
+  return view;
 }
 
 ImageTransform data_transform(const DataFlags& flags, uint64_t seed) {

@@ -1,6 +1,7 @@
 // The command-line flags that say what a trainer of images reads, and how.
 #pragma once
 
+#include "lockstep/data/image/view.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/distributed/comm/process_group.h"
 #include "lockstep/train/checkpoint.h"
@@ -48,11 +49,23 @@ struct TrainingData {
 /// classes in number.
 TrainingData open_data(const DataFlags& flags, uint64_t seed, bool warn);
 
+/// The test split alone, for evaluation. Throws IoError.
+std::shared_ptr<const Dataset> open_test_data(const DataFlags& flags);
+
+/// How a test image of folder and packed is prepared.
+ImageViewOptions evaluation_view(const DataFlags& flags);
+
 /// What the loader does to a training image; null: nothing.
 ImageTransform data_transform(const DataFlags& flags, uint64_t seed);
 
 /// What a resumed run must have in common with the one that it goes on with.
 std::vector<RunTrait> data_traits(const DataFlags& flags);
+
+/// The reverse, for a checkpoint's evaluation: takes over what is about test images and is not
+/// given in `flags` already (where an empty dataset is none). `name` is the checkpoint's, for
+/// messages. Throws IoError for values that are malformed.
+void take_data_traits(const std::vector<RunTrait>& traits, const std::string& name,
+                      DataFlags& flags);
 
 /// Collective, at the end of a run: how many images any rank has skipped, in words; empty: none, or
 /// --bad-images is not skip. The same on every rank.

@@ -27,12 +27,12 @@ CLI::Validator a_link() {
 
 void add_group_flags(CLI::App& app, GroupFlags& flags) {
   app.add_option("--init-method", flags.init_method,
-                 "Where the ranks meet: tcp://host:port, or file:///path in a folder that all see "
-                 "(default: as the launcher tells)");
+                 "Where the ranks meet: tcp://host:port, or file:///path in a folder that all see; "
+                 "not given: as the launcher tells");
   app.add_option(
       "--interface", flags.interface,
-      "Network interface for the ranks' data, by name or address (default: by the route to "
-      "rank 0)");
+      "Network interface for the ranks' data, by name or address; not given: by the route to "
+      "rank 0");
   app.add_flag("--canonical", flags.canonical,
                "Sum gradients in the order of the ranks: the same bits for all caps, modes and "
                "backends, at some cost");

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
@@ -16,8 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool lies_before(const std::string& line, const Position& start) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+bool lies_before(const Json& json, const Position& start) {
   if (!json.is_object()) return false;  // cut short by the death of the process
   const auto number = [&](const char* key) {
     const auto found = json.find(key);
@@ -30,14 +30,17 @@ bool lies_before(const std::string& line, const Position& start) {
 }  // namespace
 
 MetricsLog::MetricsLog(std::string path, const Position& start) : path_(std::move(path)) {
-  std::string kept;
   if (start != Position{}) {
     std::ifstream in(path_);
     for (std::string line; std::getline(in, line);) {
-      if (lies_before(line, start)) kept += line + "\n";
+      const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!lies_before(json, start)) continue;
+      kept_ += line + "\n";
+      const auto seconds = json.find("seconds");
+      if (seconds != json.end() && seconds->is_number()) seconds_before_ = *seconds;
     }
   }
-  write_file_atomically(path_, kept);
+  write_file_atomically(path_, kept_);
   fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (fd_ < 0) throw IoError(str(path_, ": cannot be opened: ", std::strerror(errno)));
 }
@@ -46,8 +49,13 @@ MetricsLog::~MetricsLog() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-void MetricsLog::write(const char* kind, int64_t epoch, int64_t step, Fields fields) {
+std::string MetricsLog::write(const char* kind, int64_t epoch, int64_t step, Fields fields) {
+  using std::chrono::duration, std::chrono::system_clock;
+  const auto milliseconds = [](double seconds) { return std::round(1000 * seconds) / 1000; };
   Json json{{"kind", kind}, {"epoch", epoch}, {"step", step}};
+  json["seconds"] = milliseconds(seconds_before_ + duration<double>(Clock::now() - start_).count());
+  json["unix_time"] =
+      milliseconds(duration<double>(system_clock::now().time_since_epoch()).count());
   for (const auto& [name, value] : fields) json[name] = value;
   const std::string line = json.dump() + "\n";
   const ssize_t written = ::write(fd_, line.data(), line.size());
@@ -55,6 +63,7 @@ void MetricsLog::write(const char* kind, int64_t epoch, int64_t step, Fields fie
     throw IoError(str(path_, ": cannot be written: ",
                       written < 0 ? std::strerror(errno) : "no space left on device"));
   }
+  return line;
 }
 
 }  // namespace lockstep

@@ -1,9 +1,14 @@
 // MetricsLog: metrics.jsonl, one JSON object a line. A line reaches the file in one write, so that
 // a killed process leaves whole lines behind, save perhaps the last.
+//
+// Each line says when it was written: `unix_time`, seconds since 1970, and `seconds`, how long the
+// run has gone on by then. A resumed run counts on from the last line that it keeps, so that the
+// time between two starts does not count, and neither does work that was lost.
 #pragma once
 
 #include "lockstep/train/position.h"
 
+#include <chrono>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -22,19 +27,28 @@ class MetricsLog {
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;
 
-  /// {"kind": "train", "epoch": .., "step": .., fields..}
-  void log_interval(int64_t epoch, int64_t step, Fields fields) {
-    write("train", epoch, step, fields);
+  /// {"kind": "train", "epoch": .., "step": .., "seconds": .., "unix_time": .., fields..}. Returns
+  /// the line.
+  std::string log_interval(int64_t epoch, int64_t step, Fields fields) {
+    return write("train", epoch, step, fields);
   }
-  /// {"kind": "epoch", ...}: after the evaluation that ends `epoch`.
-  void log_epoch(int64_t epoch, int64_t step, Fields fields) {
-    write("epoch", epoch, step, fields);
+  /// {"kind": "epoch", ...}: after the evaluation that ends `epoch`. Returns the line.
+  std::string log_epoch(int64_t epoch, int64_t step, Fields fields) {
+    return write("epoch", epoch, step, fields);
   }
+
+  /// The lines that were kept.
+  const std::string& kept() const { return kept_; }
 
  private:
-  void write(const char* kind, int64_t epoch, int64_t step, Fields fields);
+  using Clock = std::chrono::steady_clock;
+
+  std::string write(const char* kind, int64_t epoch, int64_t step, Fields fields);
 
   std::string path_;
+  std::string kept_;
+  double seconds_before_ = 0;  // of the run, by the last line kept
+  Clock::time_point start_ = Clock::now();
   int fd_ = -1;
 };
 

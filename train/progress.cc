@@ -1,5 +1,7 @@
 #include "lockstep/train/progress.h"
 
+#include "lockstep/base/str.h"
+
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -23,13 +25,12 @@ std::string format_duration(double seconds) {
 
 std::string format_progress(const ProgressState& state, const std::string& comm_phrase) {
   char text[192];
-  std::snprintf(text, sizeof text,
-                "epoch %lld/%lld  step %lld/%lld  loss %.4f  acc %.2f %%  %.0f samples/s  ETA %s",
-                static_cast<long long>(state.epoch + 1), static_cast<long long>(state.epochs),
-                static_cast<long long>(state.step), static_cast<long long>(state.steps), state.loss,
-                100 * state.accuracy, state.samples_per_second,
-                format_duration(state.seconds_left).c_str());
-  return std::string(text) + "  " + comm_phrase;
+  std::snprintf(
+      text, sizeof text, "epoch %lld/%lld step %lld/%lld  loss %.4f  acc %.2f %%  %.0f/s  ETA %s",
+      static_cast<long long>(state.epoch + 1), static_cast<long long>(state.epochs),
+      static_cast<long long>(state.step), static_cast<long long>(state.steps), state.loss,
+      100 * state.accuracy, state.samples_per_second, format_duration(state.seconds_left).c_str());
+  return comm_phrase.empty() ? text : str(text, "  ", comm_phrase);
 }
 
 std::string format_percent(double fraction) {

@@ -19,7 +19,8 @@ struct ProgressState {
   double seconds_left = 0;
 };
 
-/// "epoch 2/10  step 40/230  loss 0.4123  acc 87.50 %  5120 samples/s  ETA 0:42  comm ..."
+/// "epoch 2/10 step 40/230  loss 0.4123  acc 87.50 %  5120/s  ETA 0:42  comm ...": samples per
+/// second, and nothing of communication when `comm_phrase` is empty, as for one process.
 std::string format_progress(const ProgressState& state, const std::string& comm_phrase);
 
 /// "0:42", "12:05", "1:02:03"; "?" for what is not a number of seconds.

@@ -1,6 +1,7 @@
 #include "lockstep/train/run_dir.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/train/tensorboard_log.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -27,7 +28,7 @@ bool starts_and_ends(const std::string& name, const char* begin, const char* end
 bool belongs_to_a_run(const std::string& name) {
   return name == "run.json" || name == "metrics.jsonl" || name == "last.safetensors" ||
          name == "best.safetensors" || name == "bucket_plan.json" ||
-         starts_and_ends(name, "trace.rank", ".json") ||
+         starts_and_ends(name, "trace.rank", ".json") || TensorboardLog::made(name) ||
          (name.ends_with(".tmp") && belongs_to_a_run(name.substr(0, name.size() - 4)));
 }
 

@@ -1,6 +1,7 @@
 // RunDir: the output directory of one run. It holds
 //   run.json            what was run: arguments, commit, seed, versions, processor, world size
 //   metrics.jsonl       a line for each log interval and each epoch
+//   events.out.tfevents.*.lockstep  the same for TensorBoard
 //   last.safetensors    the newest checkpoint; best.safetensors the one with the best accuracy
 //   bucket_plan.json    which gradients travel together: what --bucket-plan takes
 //   trace.rankN.json    with --trace

@@ -58,7 +58,7 @@ std::string StepTimes::comm_phrase(size_t steps) const {
   char percent[16];
   std::snprintf(percent, sizeof percent, "%.0f", wall > 0 ? 100 * exposed / wall : 0.0);
   return "comm " + ms_text(hidden + exposed) + " ms, " + ms_text(hidden) + " hidden, " +
-         ms_text(exposed) + " exposed (" + percent + " % of step)";
+         ms_text(exposed) + " exposed (" + percent + " %)";
 }
 
 std::string StepTimes::table() const {

@@ -39,7 +39,7 @@ class StepTimes {
   /// there are none.
   double quantile(Kind kind, double q) const;
 
-  /// "comm 41 ms, 37 hidden, 4 exposed (2 % of step)": means over the last `steps` steps.
+  /// "comm 41 ms, 37 hidden, 4 exposed (2 %)", of the step: means over the last `steps` steps.
   std::string comm_phrase(size_t steps) const;
   /// Lines of "what, median, p90": times, then megabytes (10^6). A last line says so when the mean
   /// data wait is more than 5 % of the mean step. Ends with a newline.

@@ -31,9 +31,7 @@ int64_t Trainer::steps_per_epoch() const {
 }
 
 TrainResult Trainer::run() {
-  if (parts_.run_dir != nullptr) {
-    metrics_.emplace(parts_.run_dir->file("metrics.jsonl"), position_);
-  }
+  if (parts_.run_dir != nullptr) log_.emplace(*parts_.run_dir, position_);
   TrainResult result;
   if (position_.epoch >= options_.epochs) {
     progress_.say(str("nothing left to train: ", position_.epoch, " epochs are done"));
@@ -143,21 +141,24 @@ void Trainer::log_interval() {
                       .samples_per_second = per_second};
   state.seconds_left =
       seconds / static_cast<double>(steps) * static_cast<double>(state.steps - state.step);
-  progress_.update(format_progress(state, times_.comm_phrase(steps)));
-  if (metrics_) {
-    metrics_->log_interval(position_.epoch, position_.step,
-                           {{"loss", train.loss},
-                            {"accuracy", train.accuracy},
-                            {"lr", parts_.optimizer.lr()},
-                            {"samples_per_second", per_second},
-                            {"step_ms", times_.mean(StepTimes::kWall, steps)},
-                            {"forward_ms", times_.mean(StepTimes::kForward, steps)},
-                            {"backward_ms", times_.mean(StepTimes::kBackward, steps)},
-                            {"optimizer_ms", times_.mean(StepTimes::kOptimizer, steps)},
-                            {"data_wait_ms", times_.mean(StepTimes::kDataWait, steps)},
-                            {"comm_hidden_ms", times_.mean(StepTimes::kHidden, steps)},
-                            {"comm_exposed_ms", times_.mean(StepTimes::kExposed, steps)},
-                            {"comm_bytes", times_.mean(StepTimes::kBytes, steps)}});
+  const bool alone = parts_.group.size() == 1;
+  progress_.update(format_progress(state, alone ? "" : times_.comm_phrase(steps)));
+  if (log_) {
+    log_->log_interval(position_.epoch, position_.step,
+                       {{"epochs_done", static_cast<double>(position_.step) /
+                                            static_cast<double>(steps_per_epoch())},
+                        {"loss", train.loss},
+                        {"accuracy", train.accuracy},
+                        {"lr", parts_.optimizer.lr()},
+                        {"samples_per_second", per_second},
+                        {"step_ms", times_.mean(StepTimes::kWall, steps)},
+                        {"forward_ms", times_.mean(StepTimes::kForward, steps)},
+                        {"backward_ms", times_.mean(StepTimes::kBackward, steps)},
+                        {"optimizer_ms", times_.mean(StepTimes::kOptimizer, steps)},
+                        {"data_wait_ms", times_.mean(StepTimes::kDataWait, steps)},
+                        {"comm_hidden_ms", times_.mean(StepTimes::kHidden, steps)},
+                        {"comm_exposed_ms", times_.mean(StepTimes::kExposed, steps)},
+                        {"comm_bytes", times_.mean(StepTimes::kBytes, steps)}});
   }
   interval_begin_ns_ = Timeline::now_ns();
   interval_steps_ = interval_samples_ = 0;
@@ -167,20 +168,9 @@ Meter::Result Trainer::evaluate() {
   // Where steps do not bring them along, running statistics differ between the ranks until now;
   // rank 0's count, as they are what a checkpoint holds.
   parts_.ddp.broadcast_buffers();
-  parts_.model.eval();
-  const NoGrad no_grad;
   std::optional<EmaWeights> averaged;
   if (parts_.ema != nullptr) averaged.emplace(*parts_.ema);
-  Meter meter;
-  parts_.test_data.begin_epoch(0);
-  while (const std::optional<Batch> batch = parts_.test_data.next()) {
-    if (batch->size() == 0)
-      continue;  // this rank's part of a last batch with fewer samples than ranks
-    const BatchResult result = parts_.test_batch(*batch);
-    meter.add(result.loss.data().item(), result.correct, result.samples);
-  }
-  parts_.model.train();
-  return meter.reduce(parts_.group);
+  return lockstep::evaluate(parts_.model, parts_.test_data, parts_.test_batch, parts_.group);
 }
 
 void Trainer::end_epoch(TrainResult& result) {
@@ -189,11 +179,11 @@ void Trainer::end_epoch(TrainResult& result) {
   progress_.say(str("epoch ", epoch + 1, "/", options_.epochs, ": test accuracy ",
                     format_percent(test.accuracy), ", test loss ", test.loss, ", ", test.samples,
                     " samples"));
-  if (metrics_) {
-    metrics_->log_epoch(epoch, position_.step,
-                        {{"test_loss", test.loss},
-                         {"test_accuracy", test.accuracy},
-                         {"test_samples", static_cast<double>(test.samples)}});
+  if (log_) {
+    log_->log_epoch(epoch, position_.step,
+                    {{"test_loss", test.loss},
+                     {"test_accuracy", test.accuracy},
+                     {"test_samples", static_cast<double>(test.samples)}});
   }
   position_.epoch = epoch + 1;
   position_.batch = 0;

@@ -12,29 +12,21 @@
 #include "lockstep/optim/schedule.h"
 #include "lockstep/tensor/random.h"
 #include "lockstep/train/checkpoint.h"
+#include "lockstep/train/evaluate.h"
 #include "lockstep/train/meter.h"
-#include "lockstep/train/metrics_log.h"
 #include "lockstep/train/progress.h"
 #include "lockstep/train/run_dir.h"
+#include "lockstep/train/run_log.h"
 #include "lockstep/train/step_times.h"
 
 #include <cstdint>
 #include <cstdio>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace lockstep {
-
-/// What the trainer needs to know of one batch.
-struct BatchResult {
-  Variable loss;  // one element: the mean over the samples
-  int64_t correct = 0;
-  int64_t samples = 0;
-};
-using BatchFn = std::function<BatchResult(const Batch&)>;
 
 /// The parts of a run; all outlive the trainer. Loaders yield equally many batches on every rank.
 struct TrainerParts {
@@ -59,9 +51,10 @@ struct TrainerOptions {
   int64_t epochs = 1;
   int64_t grad_accum_steps = 1;
   double clip_grad_norm = std::numeric_limits<double>::infinity();  // optim/clip.h
-  int64_t log_interval = 10;     // optimizer steps between two progress lines
-  int64_t checkpoint_every = 0;  // optimizer steps; 0: after each epoch only
-  std::vector<RunTrait> traits;  // what a checkpoint must have in common with this run
+  int64_t log_interval = 10;                  // optimizer steps between two progress lines
+  int64_t checkpoint_every = 0;               // optimizer steps; 0: after each epoch only
+  std::vector<RunTrait> traits;               // what a checkpoint must have in common with this run
+  std::vector<std::string> class_names = {};  // for those who read the checkpoint later
 };
 
 struct TrainResult {
@@ -114,7 +107,7 @@ class Trainer {
   Meter meter_;
   StepTimes times_;
   Progress progress_;
-  std::optional<MetricsLog> metrics_;
+  std::optional<RunLog> log_;
   BucketPlan written_plan_;
   int64_t interval_begin_ns_ = 0;
   int64_t interval_steps_ = 0;

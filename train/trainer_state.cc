@@ -37,6 +37,7 @@ void Trainer::save(bool best) {
   checkpoint.position = position_;
   checkpoint.best_accuracy = best_accuracy_;
   checkpoint.traits = options_.traits;
+  checkpoint.class_names = options_.class_names;
   checkpoint.bucket_plan = to_json(parts_.ddp.plan(), parts_.ddp.param_specs());
   const Generator::State rng = parts_.rng.state();
   checkpoint.rng = gather<int64_t>(group, {bits<int64_t>(rng.seed), bits<int64_t>(rng.next_block)});

@@ -1,4 +1,5 @@
 // train_resnet: trains a ResNet, data-parallel. --help tells how.
+#include "evaluate.h"
 #include "options.h"
 #include "run.h"
 
@@ -33,9 +34,17 @@ int run_main(int argc, char** argv) {
   using namespace lockstep;
   train_resnet::Options options;
   if (const auto code = train_resnet::parse(argc, argv, options)) return *code;
+  if (options.command == train_resnet::Command::kPredict) {
+    return predict(options.prediction, "train_resnet");
+  }
+  const bool evaluating = options.command == train_resnet::Command::kEvaluate;
   if (!launched()) {
     // A mistake is told once, before there are processes.
-    train_resnet::preflight(options, options.nproc);
+    if (evaluating) {
+      train_resnet::preflight_evaluation(options);
+    } else {
+      train_resnet::preflight(options, options.nproc);
+    }
     if (options.nproc > 1) {
       LaunchOptions launch;
       launch.nproc = options.nproc;
@@ -50,7 +59,11 @@ int run_main(int argc, char** argv) {
   const auto group = wrapped(std::move(ranks), options.group);
   check(options.nproc == 1 || options.nproc == group->size(), "--nproc ", options.nproc,
         ": another launcher has started ", group->size(), " already; leave --nproc out");
-  train_resnet::run(options, *group, place);
+  if (evaluating) {
+    train_resnet::evaluate_checkpoint(options, *group, place);
+  } else {
+    train_resnet::run(options, *group, place);
+  }
   return 0;
 }
 

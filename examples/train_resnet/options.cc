@@ -24,18 +24,148 @@ Examples:
   mpirun -n 2 train_resnet                                the same by Open MPI, MPICH, srun or torchrun
   RANK=0 WORLD_SIZE=2 MASTER_ADDR=host0 MASTER_PORT=29500 train_resnet
                                                           one rank of a job on several machines
+  train_resnet evaluate out/best.safetensors --nproc 2    the test images once more
 
 Exit codes: 0 trained, 1 failed, 2 wrong usage, 128 + N ended by signal N.)";
 
 // Beyond these, sums such as epochs times steps would overflow.
 constexpr double kMost = 1e15;
 
+const FlagCheck kPositive = within(1, kMost, "a number from 1 to 10^15");
+const FlagCheck kCount = within(0, kMost, "a number from 0 to 10^15");
+
+void add_process_flags(CLI::App& app, Options& o) {
+  app.add_option("--nproc", o.nproc, "Processes to start on this machine")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--threads", o.threads, "Compute threads per process; 0: share out the processors")
+      ->check(CLI::Range(0, 1024));
+}
+
+void add_eval_batch_size(CLI::App& app, Options& o) {
+  app.add_option("--eval-batch-size", o.eval_batch_size,
+                 "Images per process and batch of an evaluation")
+      ->check(kPositive);
+}
+
+void add_training_flags(CLI::App& app, Options& o) {
+  app.add_option("--model", o.model,
+                 "resnet8, 20, 32, 56 (for CIFAR-sized images), 18, 34, 50, 101, 152")
+      ->check(CLI::IsMember(resnet_names()));
+  add_data_flags(app, o.data);
+
+  app.add_option("--epochs", o.epochs, "Passes over the training data")->check(kPositive);
+  app.add_option("--batch-size", o.batch_size, "Images per process and micro-batch")
+      ->check(kPositive);
+  add_eval_batch_size(app, o);
+  app.add_option("--grad-accum-steps", o.grad_accum_steps, "Micro-batches per optimizer step")
+      ->check(kPositive);
+  add_optimizer_flags(app, o.optimizer);
+  app.add_option("--label-smoothing", o.label_smoothing, "Label smoothing")
+      ->check(within(0, 1, "a value from 0 to 1"));
+  app.add_option("--layer-drop", o.layer_drop,
+                 "Probability of skipping a residual block in a step, the same blocks on all ranks")
+      ->check(within(0, 0.99, "a probability from 0 to 0.99"));
+  app.add_option("--seed", o.seed, "Seed of the weights, the order of the data, the augmentation")
+      ->check(kCount);
+
+  add_process_flags(app, o);
+  add_ddp_flags(app, o.ddp);
+  add_group_flags(app, o.group);
+  app.add_flag("--sync-bn", o.sync_bn,
+               "Batch normalisation by the statistics of all processes' samples");
+}
+
+void add_run_flags(CLI::App& app, Options& o) {
+  app.add_option("--output-dir", o.output_dir,
+                 "Where checkpoints, metrics and traces go; not given: nowhere")
+      ->check(not_empty());
+  auto* resume = app.add_option(
+      "--resume", o.resume, "auto (the newest checkpoint in --output-dir, if any) or a checkpoint");
+  resume->check(not_empty());
+  app.add_flag("--overwrite", o.overwrite, "Replace the run in --output-dir")->excludes(resume);
+  auto* init_weights = app.add_option(
+      "--init-weights", o.init_weights,
+      "Start from a safetensors file in torchvision's format; a resumed run has its own");
+  init_weights->check(not_empty());
+  app.add_flag("--partial", o.partial,
+               "Take from --init-weights what fits, such as all but the classifier")
+      ->needs(init_weights);
+  app.add_option("--checkpoint-every", o.checkpoint_every,
+                 "Optimizer steps between checkpoints; 0: each epoch")
+      ->check(kCount);
+  app.add_option("--log-interval", o.log_interval, "Optimizer steps between progress lines")
+      ->check(kPositive);
+  app.add_flag("--trace", o.trace, "Write a Chrome trace of some steps of each rank");
+  add_config_option(app);
+}
+
+CLI::App* add_evaluate(CLI::App& app, Options& o) {
+  EvaluationOptions& evaluation = o.evaluation;
+  CLI::App* command =
+      app.add_subcommand("evaluate", "Accuracy and loss of a trained model on the test images");
+  command->footer(
+      R"(What is not given is as in the checkpoint's run, so that the numbers are those that training printed.
+Examples:
+  train_resnet evaluate runs/demo/best.safetensors
+  train_resnet evaluate runs/pets/best.safetensors --data-dir pets --nproc 2
+  train_resnet evaluate resnet18.safetensors --model resnet18 --dataset folder --data-dir imagenet)");
+  command
+      ->add_option("checkpoint", evaluation.checkpoint,
+                   "A checkpoint of train_resnet, or weights in torchvision's format")
+      ->required();
+  command
+      ->add_option("--model", evaluation.model,
+                   "What the weights are of; not given: what the checkpoint says")
+      ->check(CLI::IsMember(resnet_names()));
+  evaluation.data.dataset.clear();
+  add_data_flags(*command, evaluation.data);
+  for (const char* name : {"--augment", "--least-crop-area", "--color-jitter"}) {
+    command->remove_option(command->get_option(name));  // they are about training images
+  }
+  command->add_flag("--raw-weights", evaluation.raw_weights,
+                    "The weights themselves, where a run with --ema-decay has averages of them");
+  add_eval_batch_size(*command, o);
+  add_process_flags(*command, o);
+  return command;
+}
+
+/// What is wrong with the flags of a training together; empty: nothing.
+std::string wrong_flags(const CLI::App& app, const Options& o) {
+  if (const char* wrong = wrong_ddp_flags(o.ddp)) return wrong;
+  if (const char* wrong = wrong_optimizer_flags(app, o.optimizer)) return wrong;
+  if (o.output_dir.empty() &&
+      (o.trace || o.resume == "auto" || o.checkpoint_every > 0 || o.overwrite)) {
+    return "--trace, --checkpoint-every, --overwrite and --resume auto want an --output-dir";
+  }
+  if (!o.init_weights.empty() && !o.resume.empty() && o.resume != "auto") {
+    return "--resume CHECKPOINT brings its own weights; it takes no --init-weights";
+  }
+  if (o.layer_drop > 0 && o.ddp.static_graph) {
+    return "--layer-drop leaves out other blocks in each step; it takes no --static-graph";
+  }
+  if (o.layer_drop > 0 && has_caps(o.ddp)) {
+    return "--layer-drop gives each block a bucket; it takes no bucket caps and no --bucket-plan";
+  }
+  return wrong_data_flags(o.data);
+}
+
+/// A training's flag before a command would mean nothing.
+std::string stray_flag(const CLI::App& app, const CLI::App& command) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0) continue;
+    return str(option->get_name(), " is for training; ", command.get_name(),
+               " takes its options after its name");
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> shared_settings(const Options& options) {
   const std::set<std::string> own = {"data-dir",  "init-method", "interface", "nproc",
                                      "overwrite", "threads",     "trace",     "workers"};
-  const std::set<std::string> paths = {"bucket-plan", "init-weights", "output-dir", "resume"};
+  const std::set<std::string> paths = {"bucket-plan", "checkpoint", "init-weights", "output-dir",
+                                       "resume"};
   std::vector<std::pair<std::string, std::string>> shared;
   for (const auto& [name, value] : options.settings) {
     if (own.contains(name)) continue;
@@ -51,90 +181,25 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   app.footer(kFooter);
   app.set_version_flag("--version",
                        str("train_resnet ", version(), " (lockstep, ", build_commit(), ")"));
-  const FlagCheck positive = within(1, kMost, "a number from 1 to 10^15");
-  const FlagCheck count = within(0, kMost, "a number from 0 to 10^15");
+  add_training_flags(app, o);
+  add_run_flags(app, o);
+  const CLI::App* evaluate = add_evaluate(app, o);
+  CLI::App* predict =
+      app.add_subcommand("predict", "What a model trained on a folder of images sees in others");
+  add_predict_flags(*predict, "train_resnet predict", o.prediction);
+  app.require_subcommand(0, 1);
 
-  app.add_option("--model", o.model,
-                 "resnet8, 20, 32, 56 (for CIFAR-sized images), 18, 34, 50, 101, 152")
-      ->check(CLI::IsMember(resnet_names()));
-  add_data_flags(app, o.data);
-
-  app.add_option("--epochs", o.epochs, "Passes over the training data")->check(positive);
-  app.add_option("--batch-size", o.batch_size, "Images per process and micro-batch")
-      ->check(positive);
-  app.add_option("--eval-batch-size", o.eval_batch_size, "The same for evaluation")
-      ->check(positive);
-  app.add_option("--grad-accum-steps", o.grad_accum_steps, "Micro-batches per optimizer step")
-      ->check(positive);
-  add_optimizer_flags(app, o.optimizer);
-  app.add_option("--label-smoothing", o.label_smoothing, "Label smoothing")
-      ->check(within(0, 1, "a value from 0 to 1"));
-  app.add_option("--layer-drop", o.layer_drop,
-                 "Probability of skipping a residual block in a step, the same blocks on all ranks")
-      ->check(within(0, 0.99, "a probability from 0 to 0.99"));
-  app.add_option("--seed", o.seed, "Seed of the weights, the order of the data, the augmentation")
-      ->check(count);
-
-  app.add_option("--nproc", o.nproc, "Processes to start on this machine")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--threads", o.threads, "Compute threads per process; 0: share out the processors")
-      ->check(CLI::Range(0, 1024));
-  add_ddp_flags(app, o.ddp);
-  add_group_flags(app, o.group);
-  app.add_flag("--sync-bn", o.sync_bn,
-               "Batch normalisation by the statistics of all processes' samples");
-
-  app.add_option("--output-dir", o.output_dir,
-                 "Where checkpoints, metrics and traces go; none: nowhere")
-      ->check(not_empty());
-  auto* resume = app.add_option(
-      "--resume", o.resume, "auto (the newest checkpoint in --output-dir, if any) or a checkpoint");
-  resume->check(not_empty());
-  app.add_flag("--overwrite", o.overwrite, "Replace the run in --output-dir")->excludes(resume);
-  auto* init_weights = app.add_option(
-      "--init-weights", o.init_weights,
-      "Start from a safetensors file in torchvision's format; a resumed run has its own");
-  init_weights->check(not_empty());
-  app.add_flag("--partial", o.partial,
-               "Take from --init-weights what fits, such as all but the classifier")
-      ->needs(init_weights);
-  app.add_option("--checkpoint-every", o.checkpoint_every,
-                 "Optimizer steps between checkpoints; 0: each epoch")
-      ->check(count);
-  app.add_option("--log-interval", o.log_interval, "Optimizer steps between progress lines")
-      ->check(positive);
-  app.add_flag("--trace", o.trace, "Write a Chrome trace of some steps of each rank");
-  add_config_option(app);
-  for (CLI::Option* option : app.get_options()) {
-    if (option->get_items_expected_max() > 0 && option->get_single_name() != "help") {
-      option->capture_default_str();
-    }
-  }
-
-  std::vector<std::string> arguments = normalize_flags(argc, argv);
-  o.arguments = arguments;
-  if (const auto code = parse_command_line(app, std::move(arguments))) return code;
-  o.settings = settings_of(app);
-  complete_settings(o.optimizer, o.settings);
-  const char* wrong = wrong_ddp_flags(o.ddp);
-  if (wrong == nullptr) wrong = wrong_optimizer_flags(app, o.optimizer);
-  const std::string wrong_data = wrong_data_flags(o.data);
-  if (o.output_dir.empty() &&
-      (o.trace || o.resume == "auto" || o.checkpoint_every > 0 || o.overwrite)) {
-    wrong = "--trace, --checkpoint-every, --overwrite and --resume auto want an --output-dir";
-  } else if (!o.init_weights.empty() && !o.resume.empty() && o.resume != "auto") {
-    wrong = "--resume CHECKPOINT brings its own weights; it takes no --init-weights";
-  } else if (o.layer_drop > 0 && o.ddp.static_graph) {
-    wrong = "--layer-drop leaves out other blocks in each step; it takes no --static-graph";
-  } else if (o.layer_drop > 0 && has_caps(o.ddp)) {
-    wrong = "--layer-drop gives each block a bucket; it takes no bucket caps and no --bucket-plan";
-  } else if (!wrong_data.empty()) {
-    wrong = wrong_data.c_str();
-  }
-  if (wrong != nullptr) {
-    std::fprintf(stderr, "train_resnet: %s\n", wrong);
-    return 2;
-  }
+  o.arguments = normalize_flags(argc, argv);
+  const auto code = parse_command_line(app, o.arguments, [&]() -> std::string {
+    if (evaluate->parsed()) return stray_flag(app, *evaluate);
+    if (predict->parsed()) return stray_flag(app, *predict);
+    return wrong_flags(app, o);
+  });
+  if (code) return code;
+  if (predict->parsed()) o.command = Command::kPredict;
+  if (evaluate->parsed()) o.command = Command::kEvaluate;
+  o.settings = settings_of(evaluate->parsed() ? *evaluate : app);
+  if (o.command == Command::kTrain) complete_settings(o.optimizer, o.settings);
   return std::nullopt;
 }
 

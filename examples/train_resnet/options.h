@@ -5,6 +5,7 @@
 #include "lockstep/train/ddp_flags.h"
 #include "lockstep/train/group_flags.h"
 #include "lockstep/train/optimizer_flags.h"
+#include "lockstep/train/predict.h"
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +15,20 @@
 
 namespace lockstep::train_resnet {
 
+enum class Command { kTrain, kEvaluate, kPredict };
+
+struct EvaluationOptions {
+  std::string checkpoint;
+  std::string model;  // empty: the checkpoint's
+  DataFlags data;     // what is given; the rest is the checkpoint's
+  bool raw_weights = false;
+};
+
 struct Options {
+  Command command = Command::kTrain;
+  EvaluationOptions evaluation;  // with --eval-batch-size, --nproc and --threads below
+  PredictFlags prediction;
+
   std::string model = "resnet8";
   DataFlags data;
   int64_t epochs = 20;

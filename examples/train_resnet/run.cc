@@ -40,16 +40,6 @@ DistributedSampler sampler(const Options& o, const Dataset& data, bool train, in
                              .last_batch = train ? LastBatch::kDrop : LastBatch::kKeep});
 }
 
-/// The option, else what OMP_NUM_THREADS says, else a fair share of the processors.
-int set_threads(const Options& o, const RankPlace& place) {
-  if (o.threads > 0) {
-    omp_set_num_threads(o.threads);
-  } else if (std::getenv("OMP_NUM_THREADS") == nullptr) {
-    omp_set_num_threads(place.threads);
-  }
-  return omp_get_max_threads();
-}
-
 /// What a checkpoint must have in common with this run. Rates, epochs and intervals may change on
 /// purpose; these would give a run that is neither the old one nor a new one.
 std::vector<RunTrait> traits(const Options& o, int world) {
@@ -140,6 +130,15 @@ RunDirOptions run_dir_options(const Options& o) {
 
 }  // namespace
 
+int set_threads(int threads, const RankPlace& place) {
+  if (threads > 0) {
+    omp_set_num_threads(threads);
+  } else if (std::getenv("OMP_NUM_THREADS") == nullptr) {
+    omp_set_num_threads(place.threads);
+  }
+  return omp_get_max_threads();
+}
+
 void preflight(const Options& o, int world) {
   check_group_flags(o.group, world);
   check(
@@ -167,7 +166,7 @@ void preflight(const Options& o, int world) {
 
 void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
   const int rank = group.rank(), world = group.size();
-  const int threads = set_threads(o, place);
+  const int threads = set_threads(o.threads, place);
   std::FILE* console = rank == 0 ? stdout : nullptr;
   Progress progress(console);
 
@@ -232,7 +231,8 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
            o.optimizer.clip_grad_norm.value_or(std::numeric_limits<double>::infinity()),
        .log_interval = o.log_interval,
        .checkpoint_every = o.checkpoint_every,
-       .traits = traits(o, world)});
+       .traits = traits(o, world),
+       .class_names = train_set->class_names()});
 
   int64_t parameters = 0;
   for (const NamedParameter& p : model->named_parameters())

@@ -51,14 +51,26 @@ TEST_CASE("predict names the class; what it cannot decode is told, and the rest 
   const auto partly = predict({last, dir / "text.png", dog});
   CHECK(partly->exit_code() == 1);
   CHECK(has(partly->err(), dir / "text.png"));
-  CHECK(has(partly->out(), " %  class 1\n"));
-  CHECK(has(partly->out(), " %  class 0\n"));
+  // The checkpoint knows its classes; train_resnet has the same command.
+  CHECK(has(partly->out(), " %  dog\n"));
+  CHECK(has(partly->out(), " %  cat\n"));
+  const auto same = run_trainer({"predict", last, cat, dog, "--top", "1"});
+  CHECK(same->exit_code() == 0);
+  CHECK(same->out() == out);
+  const auto evaluated = run_trainer({"evaluate", last, "--data-dir", root, "--threads", "1"});
+  CHECK_MESSAGE(has(evaluated->out(), "test accuracy 100.00 %"), evaluated->err());
 
   write_image(dir / "other/train/bird/1.png", golden_image("rgb.png"));
   write_image(dir / "other/val/bird/1.png", golden_image("rgb.png"));
   const auto other = predict({last, dog, "--data-dir", dir / "other"});
   CHECK(other->exit_code() == 1);
   CHECK(has(other->err(), "wanted the 2 classes"));
+  for (const char* name : {"train/cat", "train/wolf", "val/cat", "val/wolf"}) {
+    write_image(str(dir / "renamed/", name, "/1.png"), golden_image("rgb.png"));
+  }
+  const auto renamed = run_trainer({"evaluate", last, "--data-dir", dir / "renamed"});
+  CHECK(renamed->exit_code() != 0);
+  CHECK(has(renamed->err(), "wanted class 1 to be dog"));
   CHECK(predict({dir / "text.png", dog})->exit_code() == 1);
 }
 

@@ -15,6 +15,7 @@ Checkpoint example() {
   c.position = {.step = 120, .epoch = 3, .batch = 7};
   c.best_accuracy = 0.1 + 0.2;  // not a short decimal
   c.traits = {{"--model", "resnet8"}, {"--batch-size", "32"}};
+  c.class_names = {"cat", "gr\xc3\xbcn"};
   c.bucket_plan = "{\"buckets\": []}\n";
   c.model = {{"conv1.weight", Tensor::from<float>({1.5f, -2.f}, Shape{2})},
              {"bn1.num_batches_tracked", Tensor::from<int64_t>({9}, Shape{1})}};
@@ -49,6 +50,7 @@ TEST_CASE("what is written is read back, bit for bit") {
   CHECK(back.position == wanted.position);
   CHECK(back.best_accuracy == wanted.best_accuracy);
   CHECK(back.traits == wanted.traits);
+  CHECK(back.class_names == wanted.class_names);
   CHECK(back.bucket_plan == wanted.bucket_plan);
   CHECK(back.optimizer.scalars == wanted.optimizer.scalars);
   REQUIRE(back.model.size() == 2);
@@ -62,6 +64,19 @@ TEST_CASE("what is written is read back, bit for bit") {
   CHECK(back.meter.to_vector<double>() == wanted.meter.to_vector<double>());
   write_checkpoint(dir / "again.safetensors", back);
   CHECK(testing::read_text(dir / "again.safetensors").size() == bytes.size());
+}
+
+TEST_CASE("a checkpoint may have no class names, or ones that are not UTF-8") {
+  const testing::TempDir dir;
+  Checkpoint checkpoint = example();
+  checkpoint.class_names = {};
+  write_checkpoint(dir / "none", checkpoint);
+  CHECK(testing::read_text(dir / "none").find("class_names") == std::string::npos);
+  CHECK(read_checkpoint_header(dir / "none").class_names.empty());
+  checkpoint.class_names = {"\xff"};
+  write_checkpoint(dir / "odd", checkpoint);
+  CHECK(read_checkpoint_header(dir / "odd").class_names ==
+        std::vector<std::string>{"\xef\xbf\xbd"});
 }
 
 TEST_CASE("a file cut short at any length is refused, as is one that is too long") {

@@ -59,6 +59,21 @@ TEST_CASE("an epoch that was trained but not evaluated loses its line, for it is
   CHECK(read_lines(path).empty());
 }
 
+TEST_CASE("time goes on from the last line that a resumed run keeps") {
+  const testing::TempDir dir;
+  const std::string path = dir / "metrics.jsonl";
+  testing::write_file(path,
+                      "{\"kind\":\"train\",\"epoch\":0,\"step\":1,\"seconds\":1000}\n"
+                      "{\"kind\":\"train\",\"epoch\":0,\"step\":2,\"seconds\":2000}\n");
+  MetricsLog log(path, Position{.step = 1, .epoch = 0, .batch = 1});
+  CHECK(log.kept().find("1000}\n") == log.kept().size() - 6);
+  const auto line = nlohmann::json::parse(log.log_interval(0, 2, {}));
+  CHECK(line["seconds"].get<double>() >= 1000);
+  CHECK(line["seconds"].get<double>() < 1900);
+  CHECK(line["unix_time"].get<double>() > 1.7e9);
+  CHECK(read_lines(path)[1] == line);
+}
+
 TEST_CASE("what is not a number becomes null, and a missing directory an error") {
   const testing::TempDir dir;
   const std::string path = dir / "metrics.jsonl";

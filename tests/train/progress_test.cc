@@ -33,8 +33,8 @@ TEST_CASE("means and quantiles") {
 TEST_CASE("how communication is put") {
   StepTimes times;
   times.add(summary(10, 37, 4, 200));
-  CHECK(times.comm_phrase(1) == "comm 41 ms, 37 hidden, 4.0 exposed (2 % of step)");
-  CHECK(StepTimes().comm_phrase(1) == "comm 0.00 ms, 0.00 hidden, 0.00 exposed (0 % of step)");
+  CHECK(times.comm_phrase(1) == "comm 41 ms, 37 hidden, 4.0 exposed (2 %)");
+  CHECK(StepTimes().comm_phrase(1) == "comm 0.00 ms, 0.00 hidden, 0.00 exposed (0 %)");
   StepSummary sent = summary(10, 37, 4, 200);
   sent.comm_bytes = 20'757'048;
   for (int i = 0; i < 3; ++i) times.add(sent);
@@ -74,8 +74,7 @@ TEST_CASE("the progress line") {
                                             .samples_per_second = 5120.4,
                                             .seconds_left = 42},
                                            "comm 1 ms");
-  CHECK(line ==
-        "epoch 2/10  step 40/230  loss 0.4123  acc 87.50 %  5120 samples/s  ETA 0:42  comm 1 ms");
+  CHECK(line == "epoch 2/10 step 40/230  loss 0.4123  acc 87.50 %  5120/s  ETA 0:42  comm 1 ms");
   CHECK(format_duration(3723) == "1:02:03");
   CHECK(format_duration(59.6) == "1:00");
   CHECK(format_duration(-1) == "?");

@@ -47,9 +47,13 @@ TEST_CASE("a directory with files is refused without --resume or --overwrite, an
 
 TEST_CASE("--overwrite deletes a run's files and no others") {
   const testing::TempDir temp;
-  const std::vector<std::string> ours = {"metrics.jsonl",    "run.json",
-                                         "last.safetensors", "best.safetensors",
-                                         "trace.rank0.json", "last.safetensors.tmp"};
+  const std::vector<std::string> ours = {"metrics.jsonl",
+                                         "run.json",
+                                         "last.safetensors",
+                                         "best.safetensors",
+                                         "trace.rank0.json",
+                                         "last.safetensors.tmp",
+                                         "events.out.tfevents.1.host.1.lockstep"};
   for (const std::string& name : ours) touch(temp / name);
   touch(temp / "notes.txt");
   RunDir dir({.path = temp.path().string(), .overwrite = true});
