@@ -14,6 +14,7 @@
 #include "lockstep/models/resnet.h"
 #include "lockstep/optim/sgd.h"
 #include "lockstep/tensor/ops/random.h"
+#include "lockstep/train/command_line.h"
 
 #include <omp.h>
 #include <CLI/CLI.hpp>
@@ -109,14 +110,15 @@ void report(const char* what, std::vector<double> ratios) {
 int main(int argc, char** argv) {
   std::string model = "resnet18";
   int size = 32, batch = 64, threads = 1, times = 40, pairs = 5;
-  CLI::App app{"What the data-parallel engine costs on one process"};
+  CLI::App app{"What the data-parallel engine costs on one process", "engine_cost"};
+  app.footer("Example: engine_cost --model resnet18 --size 32 --times 30");
   app.add_option("--model", model, "resnet18, resnet50, ...");
   app.add_option("--size", size, "height and width of the images");
   app.add_option("--batch", batch, "images in a step");
   app.add_option("--threads", threads, "OpenMP threads");
   app.add_option("--times", times, "times that all is made anew; at least 30 for a claim");
   app.add_option("--pairs", pairs, "interleaved steps of each, each time");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = parse_command_line(app, normalize_flags(argc, argv))) return *code;
   omp_set_num_threads(threads);
 
   Generator rng(2);

@@ -9,6 +9,7 @@
 #include "lockstep/models/resnet.h"
 #include "lockstep/optim/sgd.h"
 #include "lockstep/tensor/ops/random.h"
+#include "lockstep/train/command_line.h"
 
 #include <omp.h>
 #include <CLI/CLI.hpp>
@@ -34,14 +35,15 @@ int main(int argc, char** argv) {
   int batch = 8;
   int classes = 1000;
   int threads = 2;
-  CLI::App app{"One training step for each line on standard input"};
+  CLI::App app{"One training step for each line on standard input", "train_step"};
+  app.footer("Example: train_step --model resnet50 --batch 16 --threads 1");
   app.add_option("--model", model_name, "resnet18, resnet50, ...");
   app.add_option("--stem", stem, "imagenet or cifar")->check(CLI::IsMember({"imagenet", "cifar"}));
   app.add_option("--size", size, "height and width of the images");
   app.add_option("--batch", batch, "images in a step");
   app.add_option("--classes", classes, "classes");
   app.add_option("--threads", threads, "OpenMP threads");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = parse_command_line(app, normalize_flags(argc, argv))) return *code;
   omp_set_num_threads(threads);
 
   Generator rng(1);

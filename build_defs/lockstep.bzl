@@ -55,7 +55,18 @@ def lockstep_library(name, hdrs = [], private_hdrs = [], copts = [], deps = [], 
     )
 
 def lockstep_binary(name, deps = [], copts = [], linkopts = [], **kwargs):
-    """A program. On a processor older than the one it was built for it says so; it can be started without standard streams."""
+    """A program. On a processor older than the one it was built for it says so; it can be started without standard streams.
+
+    One that reads its command line with CLI11 also gets a test, <name>_help_test: tests/help."""
+    if "@cli11" in deps and not kwargs.get("testonly"):
+        native.cc_test(
+            name = name + "_help_test",
+            size = "small",
+            args = ["$(location :" + name + ")"],
+            data = [":" + name],
+            linkopts = ["-fopenmp", "-lpthread"],
+            deps = ["//tests/help:help_cases"],
+        )
     native.cc_binary(
         name = name,
         copts = _COPTS + copts,
