@@ -37,7 +37,7 @@ class Lockstep:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
     def step(self):
-        self.child.stdin.write("step\n")
+        self.child.stdin.write("0\n")  # the number of the way; there is one
         self.child.stdin.flush()
         return json.loads(self.child.stdout.readline())
 

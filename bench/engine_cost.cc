@@ -7,13 +7,8 @@
 // and the upper 95 % bound of it, which follows from their order alone, whatever their
 // distribution.
 
-#include "lockstep/autograd/ops/loss.h"
-#include "lockstep/base/timeline.h"
+#include "lockstep/bench/contender.h"
 #include "lockstep/distributed/comm/single_group.h"
-#include "lockstep/distributed/data_parallel.h"
-#include "lockstep/models/resnet.h"
-#include "lockstep/optim/sgd.h"
-#include "lockstep/tensor/ops/random.h"
 #include "lockstep/train/command_line.h"
 
 #include <omp.h>
@@ -24,73 +19,16 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <random>
-#include <string>
 #include <vector>
 
 namespace {
 
 using namespace lockstep;
 
-struct Setting {
-  const char* name;
-  DdpMode mode;
-  bool timeline;
-};
-constexpr std::array<Setting, 3> kSettings = {
-    {{"local", DdpMode::kLocal, false},
-     {"overlapped", DdpMode::kOverlapped, false},
-     {"overlapped, timeline", DdpMode::kOverlapped, true}}};
-
-struct Data {
-  Tensor images;
-  Tensor labels;
-};
-
-class Side {
- public:
-  Side(const std::string& model, const Setting& setting) : rng_(1) {
-    model_ = make_resnet(model, {.classes = 10, .stem = ResNetStem::kCifar}, rng_);
-    if (setting.timeline) timeline_.emplace(TimelineOptions{});
-    group_ = make_single_group();
-    ddp_.emplace(*model_, *group_, DdpOptions{.mode = setting.mode, .timeline = timeline()});
-    optimizer_.emplace(model_->named_parameters(), SgdOptions{.lr = 0.01, .momentum = 0.9});
-  }
-
-  double step_ms(const Data& data) {
-    const int64_t begin = Timeline::now_ns();
-    if (timeline_) timeline_->begin_step(step_);
-    optimizer_->zero_grad();
-    Variable loss;
-    {
-      const ScopedSpan span(timeline(), Activity::kForward);
-      loss = cross_entropy(model_->forward(Variable(data.images)), data.labels);
-    }
-    {
-      const ScopedSpan span(timeline(), Activity::kBackward);
-      loss.backward();
-    }
-    {
-      const ScopedSpan span(timeline(), Activity::kOptimizer);
-      optimizer_->step();
-    }
-    if (timeline_) timeline_->end_step();
-    ++step_;
-    return static_cast<double>(Timeline::now_ns() - begin) * 1e-6;
-  }
-
- private:
-  Timeline* timeline() { return timeline_ ? &*timeline_ : nullptr; }
-
-  Generator rng_;
-  std::unique_ptr<ResNet> model_;
-  std::optional<Timeline> timeline_;
-  std::unique_ptr<ProcessGroup> group_;
-  std::optional<DataParallel> ddp_;
-  std::optional<Sgd> optimizer_;
-  int64_t step_ = 0;
-};
+const std::array<bench::Way, 3> kWays = {{{.mode = DdpMode::kLocal, .timeline = false},
+                                          {.mode = DdpMode::kOverlapped, .timeline = false},
+                                          {.mode = DdpMode::kOverlapped, .timeline = true}}};
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -108,35 +46,35 @@ void report(const char* what, std::vector<double> ratios) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string model = "resnet18";
-  int size = 32, batch = 64, threads = 1, times = 40, pairs = 5;
+  bench::Workload workload;
+  int threads = 1, times = 40, pairs = 5;
   CLI::App app{"What the data-parallel engine costs on one process", "engine_cost"};
   app.footer("Example: engine_cost --model resnet18 --size 32 --times 30");
-  app.add_option("--model", model, "resnet18, resnet50, ...");
-  app.add_option("--size", size, "height and width of the images");
-  app.add_option("--batch", batch, "images in a step");
+  app.add_option("--model", workload.model, "resnet18, resnet50, ...");
+  app.add_option("--size", workload.size, "height and width of the images");
+  app.add_option("--batch", workload.batch, "images in a step");
   app.add_option("--threads", threads, "OpenMP threads");
   app.add_option("--times", times, "times that all is made anew; at least 30 for a claim");
   app.add_option("--pairs", pairs, "interleaved steps of each, each time");
   if (const auto code = parse_command_line(app, normalize_flags(argc, argv))) return *code;
   omp_set_num_threads(threads);
 
-  Generator rng(2);
-  Data data{Tensor::empty({batch, size, size, 3}, DType::kF32),
-            Tensor::zeros({batch}, DType::kI64)};
-  ops::normal(data.images, 0, 1, rng);
+  const auto group = make_single_group();
+  const auto batch = bench::make_batch(workload, 2);
   std::mt19937 dice(1);
-  std::array<size_t, kSettings.size()> order = {0, 1, 2};
+  std::array<size_t, kWays.size()> order = {0, 1, 2};
   std::vector<double> engine, timeline, local_ms;
   for (int t = 0; t < times; ++t) {
-    std::array<std::unique_ptr<Side>, kSettings.size()> all;
+    std::array<std::unique_ptr<bench::Contender>, kWays.size()> all;
     std::shuffle(order.begin(), order.end(), dice);
-    for (size_t k : order) all[k] = std::make_unique<Side>(model, kSettings[k]);
-    std::array<double, kSettings.size()> ms{};
+    for (size_t k : order) {
+      all[k] = std::make_unique<bench::Contender>(workload, kWays[k], *group);
+    }
+    std::array<double, kWays.size()> ms{};
     std::vector<double> engine_here, timeline_here;
     for (int p = -2; p < pairs; ++p) {  // two to warm up
       std::shuffle(order.begin(), order.end(), dice);
-      for (size_t k : order) ms[k] = all[k]->step_ms(data);
+      for (size_t k : order) ms[k] = all[k]->step(batch).wall_ms;
       if (p < 0) continue;
       local_ms.push_back(ms[0]);
       engine_here.push_back(ms[1] / ms[0]);
@@ -147,7 +85,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "\rround %d/%d", t + 1, times);
   }
   std::printf("\n%s, %d x %d, batch %d, %d thread(s); a step without the engine takes %.1f ms\n\n",
-              model.c_str(), size, size, batch, threads, median(local_ms));
+              workload.model.c_str(), static_cast<int>(workload.size),
+              static_cast<int>(workload.size), static_cast<int>(workload.batch), threads,
+              median(local_ms));
   std::printf("| | median | upper 95 %% bound | ratios |\n|---|---|---|---|\n");
   report("overlapped against local", engine);
   report("timeline on against off", timeline);

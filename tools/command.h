@@ -13,6 +13,7 @@ struct Command {
   std::function<int()> run = {};  // returns the exit code; called once the line has been parsed
 };
 
+Command bench_command(CLI::App& program);
 Command compare_command(CLI::App& program);
 Command doctor_command(CLI::App& program);
 Command export_command(CLI::App& program);

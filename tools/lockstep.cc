@@ -20,10 +20,10 @@ int main(int argc, char** argv) {
   program.set_version_flag("--version", lockstep::str("lockstep ", lockstep::version(), " (",
                                                       lockstep::build_commit(), ")"));
   const std::vector<lockstep::tools::Command> commands = {
-      lockstep::tools::compare_command(program), lockstep::tools::doctor_command(program),
-      lockstep::tools::export_command(program),  lockstep::tools::inspect_command(program),
-      lockstep::tools::launch_command(program),  lockstep::tools::pack_command(program),
-      lockstep::tools::predict_command(program),
+      lockstep::tools::bench_command(program),   lockstep::tools::compare_command(program),
+      lockstep::tools::doctor_command(program),  lockstep::tools::export_command(program),
+      lockstep::tools::inspect_command(program), lockstep::tools::launch_command(program),
+      lockstep::tools::pack_command(program),    lockstep::tools::predict_command(program),
   };
   try {
     const auto code = lockstep::parse_command_line(program, lockstep::normalize_flags(argc, argv));

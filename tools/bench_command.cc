@@ -1,0 +1,274 @@
+#include "lockstep/base/error.h"
+#include "lockstep/bench/all_reduce_sweep.h"
+#include "lockstep/bench/step_bench.h"
+#include "lockstep/distributed/comm/launcher.h"
+#include "lockstep/distributed/comm/make_process_group.h"
+#include "lockstep/distributed/comm/thread_group.h"
+#include "lockstep/io/atomic_file.h"
+#include "lockstep/train/group_flags.h"
+
+#include <omp.h>
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+#include "own_arguments.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep::tools {
+namespace {
+
+using bench::OverlapEfficiency;
+using bench::SweepPoint;
+using bench::Way;
+using bench::WayCost;
+
+struct Common {
+  int nproc = 2;
+  int threads = 0;
+  std::string json;
+};
+
+void add_common(CLI::App& app, Common& common) {
+  app.add_option("-n,--nproc", common.nproc, "How many processes (default: 2)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--threads", common.threads,
+                 "Threads of each process (default: the machine's processors shared out)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--json", common.json, "Write the figures to this file, too");
+}
+
+/// Starts the ranks, or is one of them: fn(group, whether it speaks).
+int on_ranks(const Common& common, const GroupFlags& flags,
+             const std::function<void(ProcessGroup&, bool)>& fn) {
+  if (!launched()) {
+    check_group_flags(flags, common.nproc);
+    if (common.nproc > 1) return launch_self({.nproc = common.nproc}, own_arguments());
+  }
+  const auto group = wrapped(make_process_group(), flags);
+  omp_set_num_threads(common.threads > 0 ? common.threads
+                                         : std::max(1, omp_get_num_procs() / group->size()));
+  fn(*group, group->rank() == 0);
+  return 0;
+}
+
+void write_json(const std::string& path, const nlohmann::json& json) {
+  if (path.empty()) return;
+  const std::string text = json.dump(2) + "\n";
+  AtomicFile file(path);
+  file.write(text.data(), text.size());
+  file.commit();
+}
+
+// ---- lockstep bench step ----
+
+struct StepArguments {
+  Common common;
+  GroupFlags group;
+  bench::Workload workload;
+  std::vector<double> caps = {0, 1, 5, 10, 25, 50};
+  std::vector<int> sync_every = {2, 4, 8};
+  double last_cap_mb = -1;
+  int rounds = 15;
+};
+
+nlohmann::json to_json(const std::vector<WayCost>& costs) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const WayCost& c : costs) {
+    list.push_back({{"way", c.way.name()},
+                    {"mode", name_of(c.way.mode)},
+                    {"bucket_cap_mb", c.way.cap_mb},
+                    {"sync_every", c.way.sync_every},
+                    {"step_ms", c.wall},
+                    {"step_ms_p90", c.wall_p90},
+                    {"forward_ms", c.forward},
+                    {"backward_ms", c.backward},
+                    {"communication_ms", c.comm},
+                    {"hidden_ms", c.hidden},
+                    {"exposed_ms", c.exposed},
+                    {"processor_ms", c.cpu}});
+  }
+  return list;
+}
+
+void bench_step(const StepArguments& a, ProcessGroup& group, bool speaks) {
+  const auto way = [&](DdpMode mode, double cap_mb, int sync_every = 1) {
+    Way made{.mode = mode, .cap_mb = cap_mb, .sync_every = sync_every};
+    if (a.last_cap_mb >= 0) made.last_cap_mb = a.last_cap_mb;
+    return made;
+  };
+  const auto measure = [&](const char* what, std::vector<Way> ways) {
+    const auto costs =
+        bench::measure_ways({.workload = a.workload, .ways = std::move(ways), .rounds = a.rounds},
+                            group, [what](int done, int all) {
+                              std::fprintf(stderr, "\r%s: step %d/%d ", what, done + 1, all);
+                            });
+    if (speaks) std::fprintf(stderr, "\n");
+    return costs;
+  };
+  std::vector<Way> by_cap;
+  for (const double cap : a.caps) by_cap.push_back(way(DdpMode::kOverlapped, cap));
+  const std::vector<WayCost> caps = measure("caps", by_cap);
+  const WayCost& best = *std::min_element(
+      caps.begin(), caps.end(), [](const WayCost& x, const WayCost& y) { return x.wall < y.wall; });
+  const double cap = best.way.cap_mb;  // the same on every rank, as the walls are
+
+  std::vector<Way> ways = {way(DdpMode::kLocal, cap), way(DdpMode::kNaive, cap),
+                           way(DdpMode::kBucketed, cap), way(DdpMode::kOverlapped, cap)};
+  for (const int n : a.sync_every) ways.push_back(way(DdpMode::kOverlapped, cap, n));
+  const std::vector<WayCost> modes = measure("modes", ways);
+  if (!speaks) return;
+
+  const OverlapEfficiency efficiency = bench::overlap_efficiency(modes[0], modes[2], modes[3]);
+  std::printf(
+      "%s, %lld x %lld, batch %lld on each of %d processes (%s) x %d thread(s), f32; medians "
+      "of %d steps, ways in turn\n\n%s\n",
+      a.workload.model.c_str(), static_cast<long long>(a.workload.size),
+      static_cast<long long>(a.workload.size), static_cast<long long>(a.workload.batch),
+      group.size(), group.backend(), omp_get_max_threads(), a.rounds,
+      bench::cost_table(modes).c_str());
+  std::printf("By bucket size:\n\n%s\n%s\n", bench::cost_table(caps).c_str(),
+              bench::to_text(efficiency).c_str());
+  write_json(a.common.json, {{"model", a.workload.model},
+                             {"image_size", a.workload.size},
+                             {"batch_size", a.workload.batch},
+                             {"world_size", group.size()},
+                             {"backend", group.backend()},
+                             {"threads", omp_get_max_threads()},
+                             {"rounds", a.rounds},
+                             {"modes", to_json(modes)},
+                             {"caps", to_json(caps)},
+                             {"efficiency", efficiency.efficiency},
+                             {"efficiency_bound", efficiency.bound},
+                             {"additivity", efficiency.additivity}});
+}
+
+Command step_command(CLI::App& bench_app) {
+  CLI::App* app = bench_app.add_subcommand(
+      "step",
+      "What a training step costs: local, naive, bucketed, overlapped, by bucket size, and "
+      "with fewer synchronisations");
+  app->footer(
+      "Examples:\n"
+      "  lockstep bench step --nproc 2 --model resnet18\n"
+      "  lockstep bench step --nproc 2 --model resnet50 --image-size 224 --batch-size 8 "
+      "--emulated-link 1gbit\n"
+      "  bench/shaped_link.sh 1gbit -- lockstep bench step --model resnet50 --image-size 224 "
+      "--batch-size 8");
+  const auto a = std::make_shared<StepArguments>();
+  add_common(*app, a->common);
+  app->add_option("--model", a->workload.model,
+                  "resnet8, resnet18, resnet50, ... (default: resnet18)");
+  app->add_option("--image-size", a->workload.size, "Height and width, pixels (default: 32)")
+      ->check(CLI::Range(8, 1024));
+  app->add_option("--batch-size", a->workload.batch, "Images of each process (default: 64)")
+      ->check(CLI::Range(1, 65536));
+  app->add_option("--classes", a->workload.classes, "Classes (default: 10)")
+      ->check(CLI::Range(2, 100000));
+  app->add_option("--bucket-caps-mb", a->caps, "Bucket sizes to try (default: 0,1,5,10,25,50)")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 1e6));
+  app->add_option("--last-bucket-cap-mb", a->last_cap_mb, "As train_resnet's")
+      ->check(CLI::Range(0.0, 1e6));
+  app->add_option("--sync-every", a->sync_every,
+                  "Backwards to one synchronised one, to try (default: 2,4,8)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1000));
+  app->add_option("--rounds", a->rounds, "Steps of each way (default: 15)")
+      ->check(CLI::Range(1, 100000));
+  add_group_flags(*app, a->group);
+  return {app, [a] {
+            a->workload.stem = bench::stem_for(a->workload.size);
+            return on_ranks(a->common, a->group, [&](ProcessGroup& group, bool speaks) {
+              bench_step(*a, group, speaks);
+            });
+          }};
+}
+
+// ---- lockstep bench allreduce ----
+
+struct SweepArguments {
+  Common common;
+  GroupFlags group;
+  bench::SweepOptions sweep{.sizes = bench::paper_sizes()};
+  bool threads_as_ranks = false;
+};
+
+void bench_all_reduce(const SweepArguments& a, ProcessGroup& group, bool speaks) {
+  const std::vector<SweepPoint> points = bench::all_reduce_sweep(a.sweep, group, [](int64_t size) {
+    std::fprintf(stderr, "\rtensors of %lld elements ", static_cast<long long>(size));
+  });
+  if (!speaks) return;
+  std::fprintf(stderr, "\n");
+  std::printf(
+      "%lld f32 values summed over %d ranks (%s)\n\n%s\nlarger tensors gain less than 10 %% "
+      "beyond %lld elements\n",
+      static_cast<long long>(a.sweep.elements), group.size(), group.backend(),
+      bench::sweep_table(points).c_str(), static_cast<long long>(bench::knee_of(points)));
+  nlohmann::json list = nlohmann::json::array();
+  for (const SweepPoint& p : points) {
+    list.push_back({{"elements", p.size},
+                    {"tensors", p.tensors},
+                    {"seconds", p.seconds},
+                    {"gb_per_s", p.gb_per_s},
+                    {"us_per_call", p.us_per_call}});
+  }
+  write_json(a.common.json, {{"elements", a.sweep.elements},
+                             {"world_size", group.size()},
+                             {"backend", group.backend()},
+                             {"sizes", list}});
+}
+
+Command all_reduce_command(CLI::App& bench_app) {
+  CLI::App* app = bench_app.add_subcommand(
+      "allreduce", "How fast gradients are summed, cut into small or large tensors");
+  app->footer(
+      "Examples:\n"
+      "  lockstep bench allreduce --nproc 2\n"
+      "  lockstep bench allreduce --nproc 3 --ranks-as-threads --elements 1000000 --sizes "
+      "1000,1000000");
+  const auto a = std::make_shared<SweepArguments>();
+  add_common(*app, a->common);
+  app->add_option("--elements", a->sweep.elements, "f32 values in all (default: 60000000)")
+      ->check(CLI::Range(int64_t{1}, int64_t{4'000'000'000}));
+  app->add_option("--sizes", a->sweep.sizes,
+                  "Elements of one tensor, to try (default: 1000 to 20000000)")
+      ->delimiter(',')
+      ->check(CLI::Range(int64_t{1}, int64_t{4'000'000'000}));
+  app->add_option("--repetitions", a->sweep.repetitions, "Of each size (default: 3)")
+      ->check(CLI::Range(1, 1000));
+  app->add_flag("--ranks-as-threads", a->threads_as_ranks,
+                "Ranks are threads of one process rather than processes");
+  add_group_flags(*app, a->group);
+  return {app, [a] {
+            std::erase_if(a->sweep.sizes, [&](int64_t size) { return size > a->sweep.elements; });
+            check(!a->sweep.sizes.empty(), "--sizes: wanted some of at most --elements ",
+                  a->sweep.elements);
+            const auto fn = [&](ProcessGroup& group, bool speaks) {
+              bench_all_reduce(*a, group, speaks);
+            };
+            if (!a->threads_as_ranks) return on_ranks(a->common, a->group, fn);
+            spawn(a->common.nproc, [&](ProcessGroup& group) { fn(group, group.rank() == 0); });
+            return 0;
+          }};
+}
+
+}  // namespace
+
+Command bench_command(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("bench", "Measure steps and collectives on this machine");
+  app->require_subcommand(1);
+  const std::vector<Command> commands = {step_command(*app), all_reduce_command(*app)};
+  return {app, [commands] {
+            for (const Command& command : commands) {
+              if (command.app->parsed()) return command.run();
+            }
+            return 2;
+          }};
+}
+
+}  // namespace lockstep::tools
