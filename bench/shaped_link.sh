@@ -9,6 +9,7 @@
 # Needs root and the tools ip and tc (iproute2). Where namespaces may not be made, a program of Lockstep's runs over an
 # emulated link of that rate instead, and a line says so.
 set -euo pipefail
+PATH=$PATH:/usr/sbin:/sbin  # where tc is
 usage() { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 [ $# -ge 3 ] && [ "$2" = -- ] || usage
 rate=$1
