@@ -14,6 +14,7 @@ and the ratio is against the best of them.
 
 import argparse
 import json
+import math
 import os
 import random
 import statistics
@@ -127,7 +128,7 @@ def main():
           f"{dist.get_world_size()} ranks x {args.threads} thread(s), f32; medians of {args.rounds} steps in turn\n")
     print("| | step, ms | p90 |\n|---|---|---|")
     for name, t in times.items():
-        print(f"| {name} | {median[name]:.1f} | {sorted(t)[int(0.9 * (len(t) - 1))]:.1f} |")
+        print(f"| {name} | {median[name]:.1f} | {sorted(t)[math.ceil(0.9 * len(t)) - 1]:.1f} |")
     best = {side: min((n for n in median if n.startswith(side) and mode in n), key=median.get)
             for side, mode in (("lockstep", "overlapped"), ("torch", "ddp"))}
     ratio = median[best["lockstep"]] / median[best["torch"]]

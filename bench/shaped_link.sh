@@ -3,8 +3,8 @@
 #
 # Runs the program as two ranks on two "machines" of this one: network namespaces joined by a veth pair that lets RATE
 # through in each direction (100mbit, 1gbit, 10gbit: token buckets, tc tbf). The ranks find RANK, WORLD_SIZE, LOCAL_RANK,
-# MASTER_ADDR, MASTER_PORT and LOCKSTEP_TOKEN set, as under any launcher. Rank 0 has the console; rank 1's output is
-# shown when it fails. The namespaces are gone at the end, however it ends.
+# MASTER_ADDR, MASTER_PORT and LOCKSTEP_TOKEN set, as under any launcher, and GLOO_SOCKET_IFNAME for PyTorch. Rank 0 has
+# the console; rank 1's output is shown when it fails. The namespaces are gone at the end, however it ends.
 #
 # Needs root and the tools ip and tc (iproute2). Where namespaces may not be made, a program of Lockstep's runs over an
 # emulated link of that rate instead, and a line says so.
@@ -56,7 +56,7 @@ run_rank() {
   local rank=$1
   shift
   exec ip netns exec "${hosts[rank]}" env RANK="$rank" WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 \
-    MASTER_ADDR="${addresses[0]}" MASTER_PORT=29500 LOCKSTEP_TOKEN="$token" \
+    MASTER_ADDR="${addresses[0]}" MASTER_PORT=29500 LOCKSTEP_TOKEN="$token" GLOO_SOCKET_IFNAME="$id$rank" \
     OMP_NUM_THREADS="${OMP_NUM_THREADS:-$((($(nproc) + 1) / 2))}" "$@"
 }
 run_rank 1 "$@" >"$log" 2>&1 </dev/null &
