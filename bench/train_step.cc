@@ -42,7 +42,9 @@ int run(int argc, char** argv) {
   std::vector<std::string> names = {"overlapped:25"};
   int threads = 2;
   CLI::App app{"One training step for each line on standard input", "train_step"};
-  app.footer("Example: train_step --model resnet50 --batch 16 --threads 1 --way local --way overlapped:25");
+  app.footer(
+      "Example: train_step --model resnet50 --batch 16 --threads 1 --way local --way "
+      "overlapped:25");
   app.add_option("--model", workload.model, "resnet18, resnet50, ...");
   app.add_option("--stem", stem, "imagenet or cifar")->check(CLI::IsMember({"imagenet", "cifar"}));
   app.add_option("--size", workload.size, "height and width of the images");

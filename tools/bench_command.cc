@@ -15,8 +15,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep::tools {
@@ -29,15 +32,14 @@ using bench::WayCost;
 
 struct Common {
   int nproc = 2;
-  int threads = 0;
+  std::optional<int> threads;
   std::string json;
 };
 
 void add_common(CLI::App& app, Common& common) {
-  app.add_option("-n,--nproc", common.nproc, "How many processes (default: 2)")
-      ->check(CLI::Range(1, 1024));
+  app.add_option("-n,--nproc", common.nproc, "How many processes")->check(CLI::Range(1, 1024));
   app.add_option("--threads", common.threads,
-                 "Threads of each process (default: the machine's processors shared out)")
+                 "Threads of each process; not given: the machine's processors shared out")
       ->check(CLI::Range(1, 1024));
   app.add_option("--json", common.json, "Write the figures to this file, too");
 }
@@ -49,9 +51,13 @@ int on_ranks(const Common& common, const GroupFlags& flags,
     check_group_flags(flags, common.nproc);
     if (common.nproc > 1) return launch_self({.nproc = common.nproc}, own_arguments());
   }
-  const auto group = wrapped(make_process_group(), flags);
-  omp_set_num_threads(common.threads > 0 ? common.threads
-                                         : std::max(1, omp_get_num_procs() / group->size()));
+  auto [ranks, place] = join_process_group(process_group_options(flags));
+  const auto group = wrapped(std::move(ranks), flags);
+  if (common.threads) {
+    omp_set_num_threads(*common.threads);
+  } else if (std::getenv("OMP_NUM_THREADS") == nullptr) {
+    omp_set_num_threads(place.threads);
+  }
   fn(*group, group->rank() == 0);
   return 0;
 }
@@ -72,7 +78,7 @@ struct StepArguments {
   bench::Workload workload;
   std::vector<double> caps = {0, 1, 5, 10, 25, 50};
   std::vector<int> sync_every = {2, 4, 8};
-  double last_cap_mb = -1;
+  std::optional<double> last_cap_mb;
   int rounds = 15;
 };
 
@@ -97,9 +103,8 @@ nlohmann::json to_json(const std::vector<WayCost>& costs) {
 
 void bench_step(const StepArguments& a, ProcessGroup& group, bool speaks) {
   const auto way = [&](DdpMode mode, double cap_mb, int sync_every = 1) {
-    Way made{.mode = mode, .cap_mb = cap_mb, .sync_every = sync_every};
-    if (a.last_cap_mb >= 0) made.last_cap_mb = a.last_cap_mb;
-    return made;
+    return Way{
+        .mode = mode, .cap_mb = cap_mb, .last_cap_mb = a.last_cap_mb, .sync_every = sync_every};
   };
   const auto measure = [&](const char* what, std::vector<Way> ways) {
     const auto costs =
@@ -161,25 +166,21 @@ Command step_command(CLI::App& bench_app) {
       "--batch-size 8");
   const auto a = std::make_shared<StepArguments>();
   add_common(*app, a->common);
-  app->add_option("--model", a->workload.model,
-                  "resnet8, resnet18, resnet50, ... (default: resnet18)");
-  app->add_option("--image-size", a->workload.size, "Height and width, pixels (default: 32)")
+  app->add_option("--model", a->workload.model, "resnet8, resnet18, resnet50, ...");
+  app->add_option("--image-size", a->workload.size, "Height and width, pixels")
       ->check(CLI::Range(8, 1024));
-  app->add_option("--batch-size", a->workload.batch, "Images of each process (default: 64)")
+  app->add_option("--batch-size", a->workload.batch, "Images of each process")
       ->check(CLI::Range(1, 65536));
-  app->add_option("--classes", a->workload.classes, "Classes (default: 10)")
-      ->check(CLI::Range(2, 100000));
-  app->add_option("--bucket-caps-mb", a->caps, "Bucket sizes to try (default: 0,1,5,10,25,50)")
+  app->add_option("--classes", a->workload.classes, "Classes")->check(CLI::Range(2, 100000));
+  app->add_option("--bucket-caps-mb", a->caps, "Bucket sizes to try")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 1e6));
   app->add_option("--last-bucket-cap-mb", a->last_cap_mb, "As train_resnet's")
       ->check(CLI::Range(0.0, 1e6));
-  app->add_option("--sync-every", a->sync_every,
-                  "Backwards to one synchronised one, to try (default: 2,4,8)")
+  app->add_option("--sync-every", a->sync_every, "Backwards to one synchronised one, to try")
       ->delimiter(',')
       ->check(CLI::Range(1, 1000));
-  app->add_option("--rounds", a->rounds, "Steps of each way (default: 15)")
-      ->check(CLI::Range(1, 100000));
+  app->add_option("--rounds", a->rounds, "Steps of each way")->check(CLI::Range(1, 100000));
   add_group_flags(*app, a->group);
   return {app, [a] {
             a->workload.stem = bench::stem_for(a->workload.size);
@@ -233,13 +234,12 @@ Command all_reduce_command(CLI::App& bench_app) {
       "1000,1000000");
   const auto a = std::make_shared<SweepArguments>();
   add_common(*app, a->common);
-  app->add_option("--elements", a->sweep.elements, "f32 values in all (default: 60000000)")
+  app->add_option("--elements", a->sweep.elements, "f32 values in all")
       ->check(CLI::Range(int64_t{1}, int64_t{4'000'000'000}));
-  app->add_option("--sizes", a->sweep.sizes,
-                  "Elements of one tensor, to try (default: 1000 to 20000000)")
+  app->add_option("--sizes", a->sweep.sizes, "Elements of one tensor, to try")
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, int64_t{4'000'000'000}));
-  app->add_option("--repetitions", a->sweep.repetitions, "Of each size (default: 3)")
+  app->add_option("--repetitions", a->sweep.repetitions, "Of each size")
       ->check(CLI::Range(1, 1000));
   app->add_flag("--ranks-as-threads", a->threads_as_ranks,
                 "Ranks are threads of one process rather than processes");
@@ -262,6 +262,10 @@ Command all_reduce_command(CLI::App& bench_app) {
 Command bench_command(CLI::App& program) {
   CLI::App* app = program.add_subcommand("bench", "Measure steps and collectives on this machine");
   app->require_subcommand(1);
+  app->footer(
+      "Examples:\n"
+      "  lockstep bench step --nproc 2 --model resnet18\n"
+      "  lockstep bench allreduce --nproc 2");
   const std::vector<Command> commands = {step_command(*app), all_reduce_command(*app)};
   return {app, [commands] {
             for (const Command& command : commands) {
