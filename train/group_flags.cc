@@ -1,7 +1,6 @@
 #include "lockstep/train/group_flags.h"
 
 #include "lockstep/base/error.h"
-#include "lockstep/distributed/comm/wrap_process_group.h"
 
 #include <CLI/CLI.hpp>
 
@@ -55,11 +54,15 @@ void check_group_flags(const GroupFlags& flags, int world) {
         ", but the ranks are 0 to ", world - 1);
 }
 
-std::unique_ptr<ProcessGroup> wrapped(std::unique_ptr<ProcessGroup> group,
-                                      const GroupFlags& flags) {
+GroupOptions group_options(const GroupFlags& flags) {
   GroupOptions options{.canonical = flags.canonical, .round_robin = flags.round_robin};
   if (!flags.emulated_link.empty()) options.link = parse_link(flags.emulated_link);
-  return wrap_process_group(std::move(group), options);
+  return options;
+}
+
+std::unique_ptr<ProcessGroup> wrapped(std::unique_ptr<ProcessGroup> group,
+                                      const GroupFlags& flags) {
+  return wrap_process_group(std::move(group), group_options(flags));
 }
 
 std::vector<RunTrait> group_traits(const GroupFlags& flags) {

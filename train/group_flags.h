@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lockstep/distributed/comm/make_process_group.h"
+#include "lockstep/distributed/comm/wrap_process_group.h"
 #include "lockstep/train/checkpoint.h"
 
 #include <memory>
@@ -29,6 +30,8 @@ ProcessGroupOptions process_group_options(const GroupFlags& flags);
 
 /// Throws ArgumentError for what no group of `world` ranks can be.
 void check_group_flags(const GroupFlags& flags, int world);
+
+GroupOptions group_options(const GroupFlags& flags);
 
 /// `group` with what the flags ask for. Collective.
 std::unique_ptr<ProcessGroup> wrapped(std::unique_ptr<ProcessGroup> group, const GroupFlags& flags);

@@ -48,6 +48,7 @@ void write_run_info(const std::string& path, const RunInfo& info) {
   json["threads_per_rank"] = info.threads;
   json["resumed_step"] = nullptr;
   if (info.resumed_step >= 0) json["resumed_step"] = info.resumed_step;
+  if (!info.faults.empty()) json["broken_on_purpose"] = info.faults;
   json["started"] = utc_now();
   json["version"] = version();
   json["commit"] = build_commit();

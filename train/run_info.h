@@ -15,8 +15,9 @@ struct RunInfo {
       settings;  // every option with its value in force
   uint64_t seed = 0;
   int world_size = 1;
-  int threads = 1;            // of each rank
-  int64_t resumed_step = -1;  // -1: started fresh
+  int threads = 1;                       // of each rank
+  int64_t resumed_step = -1;             // -1: started fresh
+  std::vector<std::string> faults = {};  // by which it is broken on purpose, in words
 };
 
 /// Writes it atomically. Throws IoError.

@@ -2,6 +2,7 @@
 
 #include "lockstep/autograd/ops/elementwise.h"
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/replica_check.h"
 #include "lockstep/optim/clip.h"
 
 #include <algorithm>
@@ -19,6 +20,8 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options)
         options_.log_interval);
   check(options_.checkpoint_every >= 0, "Trainer: wanted checkpoint_every >= 0, got ",
         options_.checkpoint_every);
+  check(options_.check_replicas_every >= 0, "Trainer: wanted check_replicas_every >= 0, got ",
+        options_.check_replicas_every);
   check(parts_.ddp.ignored().empty(),
         "Trainer: a checkpoint holds rank 0's model, so no parameter can be each rank's own; got "
         "DdpOptions::ignore with ",
@@ -57,6 +60,11 @@ void Trainer::train_epoch() {
   while (train_step()) {
     // The decisions below depend on the position alone, so all ranks take them alike.
     const bool last = position_.batch == parts_.train_data.batches();
+    const int64_t every = options_.check_replicas_every;
+    if (every > 0 && position_.step % every == 0) {
+      require_equal_replicas(parts_.ddp.parameters(), parts_.group,
+                             str("after step ", position_.step));
+    }
     if (position_.step % options_.log_interval == 0 || last) log_interval();
     if (options_.checkpoint_every > 0 && position_.step % options_.checkpoint_every == 0) {
       save(/*best=*/false);

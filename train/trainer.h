@@ -51,8 +51,11 @@ struct TrainerOptions {
   int64_t epochs = 1;
   int64_t grad_accum_steps = 1;
   double clip_grad_norm = std::numeric_limits<double>::infinity();  // optim/clip.h
-  int64_t log_interval = 10;                  // optimizer steps between two progress lines
-  int64_t checkpoint_every = 0;               // optimizer steps; 0: after each epoch only
+  int64_t log_interval = 10;     // optimizer steps between two progress lines
+  int64_t checkpoint_every = 0;  // optimizer steps; 0: after each epoch only
+  /// Optimizer steps between two checks that all ranks hold the same parameters, bit for bit
+  /// (distributed/replica_check.h); 0: none.
+  int64_t check_replicas_every = 0;
   std::vector<RunTrait> traits;               // what a checkpoint must have in common with this run
   std::vector<std::string> class_names = {};  // for those who read the checkpoint later
 };
@@ -78,7 +81,8 @@ class Trainer {
   const Position& position() const { return position_; }
 
   /// Collective. Trains to the end of the last epoch. Throws Error when the loss is no longer a
-  /// number, CommError when a peer is lost, IoError when a file cannot be written.
+  /// number or the replicas differ, CommError when a peer is lost, IoError when a file cannot be
+  /// written.
   TrainResult run();
 
   const StepTimes& step_times() const { return times_; }

@@ -96,6 +96,10 @@ void add_run_flags(CLI::App& app, Options& o) {
   app.add_option("--log-interval", o.log_interval, "Optimizer steps between progress lines")
       ->check(kPositive);
   app.add_flag("--trace", o.trace, "Write a Chrome trace of some steps of each rank");
+  app.add_option("--check-replicas-every", o.check_replicas_every,
+                 "Optimizer steps between checks that all processes hold the same weights; 0: none")
+      ->check(kCount);
+  add_fault_flags(app, o.faults)->excludes(resume);
   add_config_option(app);
 }
 
@@ -139,6 +143,9 @@ std::string wrong_flags(const CLI::App& app, const Options& o) {
   }
   if (!o.init_weights.empty() && !o.resume.empty() && o.resume != "auto") {
     return "--resume CHECKPOINT brings its own weights; it takes no --init-weights";
+  }
+  if (!o.faults.faults.empty() && o.ddp.mode == "local") {
+    return "--ddp-mode local does not communicate; it takes no --fault";
   }
   if (o.layer_drop > 0 && o.ddp.static_graph) {
     return "--layer-drop leaves out other blocks in each step; it takes no --static-graph";

@@ -3,6 +3,7 @@
 
 #include "lockstep/train/data_flags.h"
 #include "lockstep/train/ddp_flags.h"
+#include "lockstep/train/fault_flags.h"
 #include "lockstep/train/group_flags.h"
 #include "lockstep/train/optimizer_flags.h"
 #include "lockstep/train/predict.h"
@@ -52,6 +53,8 @@ struct Options {
   int64_t checkpoint_every = 0;
   int64_t log_interval = 50;
   bool trace = false;
+  int64_t check_replicas_every = 0;
+  FaultFlags faults;
 
   std::vector<std::string> arguments;                         // of the command line
   std::vector<std::pair<std::string, std::string>> settings;  // all, for run.json

@@ -3,11 +3,11 @@
 #include "lockstep/autograd/ops/loss.h"
 #include "lockstep/base/chrome_trace.h"
 #include "lockstep/distributed/data_parallel.h"
+#include "lockstep/distributed/faults/faulty_rank.h"
 #include "lockstep/distributed/reduce/comm_hook_runner.h"
-#include "lockstep/distributed/reduce/layer_plan.h"
 #include "lockstep/distributed/sync_batch_norm.h"
-#include "lockstep/models/resnet.h"
 #include "lockstep/models/resnet_exchange.h"
+#include "lockstep/train/image_task.h"
 #include "lockstep/train/rank_zero.h"
 #include "lockstep/train/run_info.h"
 #include "lockstep/train/trainer.h"
@@ -26,9 +26,6 @@
 
 namespace lockstep::train_resnet {
 namespace {
-
-constexpr int64_t kLargestCifarImage =
-    64;  // pixels; the ImageNet stem would leave nothing of these
 
 DistributedSampler sampler(const Options& o, const Dataset& data, bool train, int rank, int world) {
   return DistributedSampler({.size = data.size(),
@@ -54,20 +51,19 @@ std::vector<RunTrait> traits(const Options& o, int world) {
   for (RunTrait& trait : optimizer_traits(o.optimizer)) all.push_back(std::move(trait));
   for (RunTrait& trait : ddp_traits(o.ddp)) all.push_back(std::move(trait));
   for (RunTrait& trait : group_traits(o.group)) all.push_back(std::move(trait));
+  // Nobody goes on from a run that was broken on purpose.
+  for (const std::string& fault : o.faults.faults) all.push_back({"--fault", fault});
   return all;
 }
 
 std::unique_ptr<ResNet> make_model(const Options& o, const Dataset& data) {
-  Generator init(o.seed);
   const ImageFormat format = data.format();
-  ResNetOptions options{.classes = data.classes(),
-                        .in_channels = format.channels,
-                        .layer_drop = o.layer_drop,
-                        .layer_drop_seed = o.seed};
-  if (std::max(format.height, format.width) <= kLargestCifarImage) {
-    options.stem = ResNetStem::kCifar;
-  }
-  return make_resnet(o.model, options, init);
+  return lockstep::make_model({.model = o.model,
+                               .image_size = std::max(format.height, format.width),
+                               .channels = format.channels,
+                               .classes = data.classes(),
+                               .layer_drop = o.layer_drop,
+                               .seed = o.seed});
 }
 
 /// Loads --init-weights; in words, what was found.
@@ -80,21 +76,6 @@ std::string load_init_weights(const Options& o, ResNet& model) {
                             o.partial ? "; choose another --model"
                                       : "; --partial takes what fits, such as for other classes"));
   }
-}
-
-/// "layer1.0.conv2.weight" -> "layer1.0"; the stem and the classifier are one layer each.
-std::string block_of(std::string_view parameter) {
-  if (!parameter.starts_with("layer")) return parameter.starts_with("fc") ? "fc" : "stem";
-  return std::string(parameter.substr(0, parameter.find('.', parameter.find('.') + 1)));
-}
-
-/// Blocks that all ranks skip leave whole buckets out.
-DdpOptions with_layer_drop(const Options& o, DdpOptions ddp) {
-  if (o.layer_drop == 0) return ddp;
-  ddp.find_unused_parameters = ddp.skip_unused_buckets = true;
-  ddp.planner = plan_by_layer(block_of);
-  ddp.replan = false;  // in the first step, too, blocks may be missing
-  return ddp;
 }
 
 std::string newest_checkpoint(const Options& o) {
@@ -141,6 +122,7 @@ int set_threads(int threads, const RankPlace& place) {
 
 void preflight(const Options& o, int world) {
   check_group_flags(o.group, world);
+  for (const Fault& fault : parse_faults(o.faults)) check_fault(fault, world);
   check(
       o.ddp.mode != "local" || world == 1 || o.resume.empty(),
       "--resume: with --ddp-mode local each process has a model of its own, and a checkpoint holds "
@@ -169,10 +151,11 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
   const int threads = set_threads(o.threads, place);
   std::FILE* console = rank == 0 ? stdout : nullptr;
   Progress progress(console);
+  FaultyRank faulty(parse_faults(o.faults), group);
 
   const TrainingData data = open_data(o.data, o.seed, /*warn=*/rank == 0);
   const auto& [train_set, test_set] = data;
-  DataLoader train_data(train_set, sampler(o, *train_set, true, rank, world),
+  DataLoader train_data(train_set, sampler(o, *train_set, true, faulty.data_rank(), world),
                         {.workers = o.data.workers, .transform = data_transform(o.data, o.seed)});
   DataLoader test_data(test_set, sampler(o, *test_set, false, rank, world),
                        {.workers = o.data.workers});
@@ -193,10 +176,12 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
   const int64_t steps_per_epoch = steps_in_epoch(train_data.batches(), o.grad_accum_steps);
   Timeline timeline(
       {.sample_every = o.trace ? std::max<int64_t>(1, o.epochs * steps_per_epoch / 32) : 0});
-  DdpOptions reducing = with_layer_drop(o, ddp_options(o.ddp, &timeline));
+  DdpOptions reducing = with_layer_drop(ddp_options(o.ddp, &timeline), o.layer_drop);
   const std::shared_ptr<CommHook> hook = comm_hook(o.ddp);
   if (hook != nullptr) reducing.reduction = run_comm_hook(hook, group);
-  DataParallel ddp(*model, group, std::move(reducing));
+  reducing.reduction = faulty.reduction(std::move(reducing.reduction));
+  DataParallel ddp(faulty.module(*model), group, std::move(reducing));
+  const std::unique_ptr<NoSync> no_sync = faulty.after_wrapping(ddp);
   if (o.sync_bn) use_sync_batch_norm(*model, group);
   if (!o.ddp.bucket_plan.empty()) adopt_bucket_plan(o.ddp.bucket_plan, ddp);
   const auto optimizer = make_optimizer(o.optimizer, model->named_parameters());
@@ -231,6 +216,7 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
            o.optimizer.clip_grad_norm.value_or(std::numeric_limits<double>::infinity()),
        .log_interval = o.log_interval,
        .checkpoint_every = o.checkpoint_every,
+       .check_replicas_every = o.check_replicas_every,
        .traits = traits(o, world),
        .class_names = train_set->class_names()});
 
@@ -248,6 +234,7 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
       o.batch_size, o.grad_accum_steps > 1 ? str(" x ", o.grad_accum_steps, " accumulated") : "",
       "; gradients ", o.ddp.mode, hook == nullptr ? "" : ", by the hook " + o.ddp.comm_hook));
 
+  for (const std::string& warning : fault_warnings(o.faults)) progress.say(warning);
   if (!weights.empty()) progress.say(weights);
   if (!from.empty()) {
     const BucketPlan given = ddp.plan();
@@ -269,7 +256,8 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
                     .seed = o.seed,
                     .world_size = world,
                     .threads = threads,
-                    .resumed_step = from.empty() ? -1 : trainer.position().step});
+                    .resumed_step = from.empty() ? -1 : trainer.position().step,
+                    .faults = fault_warnings(o.faults)});
   }
 
   const TrainResult result = trainer.run();

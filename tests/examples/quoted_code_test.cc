@@ -79,5 +79,9 @@ TEST_CASE("use_in_your_program.md quotes what the consumers' tests build") {
                   consumers + "bazel/application.BUILD", consumers + "bazel/.bazelrc"});
 }
 
+TEST_CASE("verify.md quotes compiled code") {
+  require_quotes("docs/verify.md", {"tests/train/verify/verify_test.cc"});
+}
+
 }  // namespace
 }  // namespace lockstep
