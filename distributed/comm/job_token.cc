@@ -23,8 +23,7 @@ constexpr size_t kMaxToken = 256;
 
 constexpr const char* kRemedy =
     "set LOCKSTEP_TOKEN to the same random text on all ranks (lockstep launch does), or name a "
-    "file "
-    "of mode 0600 that holds it in LOCKSTEP_TOKEN_FILE";
+    "file of mode 0600 that holds it in LOCKSTEP_TOKEN_FILE";
 
 /// The first line; nothing if there is no such file.
 std::optional<std::string> read_private(const std::string& path, const char* what) {

@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/distributed/comm/child_process.h"
+#include "lockstep/distributed/comm/environment.h"
 #include "lockstep/distributed/comm/interface.h"
 #include "lockstep/distributed/comm/job_token.h"
 #include "lockstep/distributed/comm/launch_signals.h"
@@ -164,7 +165,11 @@ class Job {
         {"MASTER_PORT", std::to_string(master_port_)},
         {"LOCKSTEP_TOKEN", token},
     };
-    if (std::getenv("OMP_NUM_THREADS") == nullptr) {
+    const Environment env = process_environment();
+    // The agent whose store it speaks of is that of a torchrun above this launcher.
+    const char* agent = "TORCHELASTIC_USE_AGENT_STORE";
+    if (env(agent)) result.emplace_back(agent, "False");
+    if (!env("OMP_NUM_THREADS")) {
       cpu_set_t cores;
       CPU_ZERO(&cores);
       const int count = ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;

@@ -41,6 +41,7 @@ MeetingPoint parse(const std::string& method) {
   if (colon == rest.npos || colon == 0) throw wrong();
   std::string host = rest.substr(0, colon);
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);  // IPv6
+  if (host.empty()) throw wrong();
   return {.host = host, .port = parse_port(rest.substr(colon + 1), "the port of " + method)};
 }
 

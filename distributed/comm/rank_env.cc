@@ -101,8 +101,10 @@ Ancestor ancestor(pid_t pid) {
   return result;
 }
 
-/// MPICH tells its ranks no name of the job, but they have one ancestor in common.
-std::string job_of_hydra() {
+/// MPICH tells its ranks no name of the job, but those of one machine have an ancestor in common;
+/// each machine has another, so that a job on several is left without a name.
+std::string job_of_hydra(const RankEnv& rank) {
+  if (rank.local_size != rank.world_size) return "";
   for (pid_t pid = ::getppid(); pid > 1;) {
     const Ancestor a = ancestor(pid);
     if (a.name == "hydra_pmi_proxy") return str("hydra/", pid, "/", a.start);
@@ -146,12 +148,13 @@ std::optional<RankEnv> rank_from_env(const Environment& env) {
   const bool step = in_step_of_srun(env);
   if (env(kOpenMpi.rank) && env(kOpenMpi.size)) {
     info = read(env, kOpenMpi);
-    info->job =
-        str("openmpi/", text("PMIX_NAMESPACE"), "/", text("OMPI_MCA_orte_precondition_transports"));
+    const std::string space = text("PMIX_NAMESPACE"),
+                      key = text("OMPI_MCA_orte_precondition_transports");
+    if (!space.empty() || !key.empty()) info->job = str("openmpi/", space, "/", key);
   } else if (env(kMpich.rank) && env(kMpich.size) && (env(kMpich.local_rank) || !step)) {
     // srun --mpi=pmi2 sets these, too, but not the local rank.
     info = read(env, kMpich);
-    info->job = job_of_hydra();
+    info->job = job_of_hydra(*info);
   } else if (step) {
     info = read(env, kSlurm);
     if (text("SLURM_STEP_NUM_NODES") == "1") info->local_size = info->world_size;

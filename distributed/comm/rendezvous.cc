@@ -17,6 +17,11 @@ using std::chrono::steady_clock;
 // For a store that may be there no longer.
 constexpr milliseconds kTry{500};
 
+milliseconds left_until(steady_clock::time_point deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+  return std::max(left, milliseconds(0));
+}
+
 std::string key_of(int rank) { return str("rank/", rank); }
 
 /// Which of the others have not come, as "1, 3".
@@ -44,8 +49,7 @@ void meet(Store& store, const RankInfo& info, steady_clock::time_point deadline,
   for (int r = 0; r < info.world_size; ++r) {
     std::string theirs;
     try {
-      const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
-      theirs = store.get(key_of(r), std::max(left, milliseconds(0)));
+      theirs = store.get(key_of(r), left_until(deadline));
     } catch (const CommError& e) {
       if (!std::string(e.what()).starts_with("Store::get")) throw;
       throw CommError(str("rendezvous: of ", info.world_size, " ranks these did not come to ",
@@ -68,11 +72,6 @@ std::shared_ptr<Store> met(std::shared_ptr<Store> store, const RankInfo& info,
     throw;
   }
   return store;
-}
-
-milliseconds left_until(steady_clock::time_point deadline) {
-  const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
-  return std::max(left, milliseconds(0));
 }
 
 /// Rank 0's store at the place that the file tells, as soon as somebody serves it.

@@ -99,6 +99,19 @@ TEST_CASE("launch: the environment") {
   Process set(launch({"-n", "1"}, {"environment"}), {.env = {{"OMP_NUM_THREADS", "7"}}});
   CHECK(set.wait() == 0);
   CHECK(contains(set.out(), "OMP_NUM_THREADS=7\n"));
+  // Set but empty; and below a torchrun, whose port is not the one that this launcher names.
+  std::vector<std::string> below = {"/usr/bin/env",
+                                    "OMP_NUM_THREADS=", "TORCHELASTIC_USE_AGENT_STORE=True"};
+  for (const std::string& word :
+       {testing::program_path("tools/lockstep"), std::string("launch"), std::string("--nproc"),
+        std::string("1"), std::string("--"), std::string("sh"), std::string("-c"),
+        std::string("echo [$OMP_NUM_THREADS] $TORCHELASTIC_USE_AGENT_STORE")}) {
+    below.push_back(word);
+  }
+  Process empty(below);
+  CHECK(empty.wait() == 0);
+  CHECK_FALSE(contains(empty.out(), "[]"));
+  CHECK(contains(empty.out(), "] False\n"));
   Process self({testing::program_path("tests/distributed/rank_program"), "self"});
   CHECK(self.wait() == 0);
   CHECK(contains(self.out(), "[rank 1] WORLD_SIZE=2\n"));

@@ -74,7 +74,7 @@ TEST_CASE("meeting_point: torchrun keeps MASTER_PORT to itself") {
 
 TEST_CASE("meeting_point: what is no way to meet") {
   for (const char* bad :
-       {"tcp://host", "tcp://:80", "tcp://host:", "tcp://host:0", "tcp://host:65536",
+       {"tcp://host", "tcp://:80", "tcp://[]:80", "tcp://host:", "tcp://host:0", "tcp://host:65536",
         "tcp://host:8x", "file://", "file://relative", "file:///folder/", "udp://h:1", "host:80"}) {
     CAPTURE(bad);
     CHECK(contains(found(kPlain, {}, bad), "got '"));

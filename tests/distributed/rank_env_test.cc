@@ -4,6 +4,9 @@
 #include "lockstep/tests/distributed/environment_of.h"
 
 #include <doctest/doctest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace lockstep {
 namespace {
@@ -82,6 +85,10 @@ TEST_CASE("rank_from_env: Open MPI") {
   expect(info, "Open MPI", 3, 4, 1, 2);
   CHECK(info->job == "openmpi/1931083777/30754c0a-9b2f");
   CHECK(read(with(kOpenMpi, {{"PMIX_NAMESPACE", "x"}}))->job != info->job);
+  Variables nameless = kOpenMpi;
+  nameless.erase("PMIX_NAMESPACE");
+  nameless.erase("OMPI_MCA_orte_precondition_transports");
+  CHECK(read(nameless)->job.empty());
 }
 
 TEST_CASE("rank_from_env: MPICH") {
@@ -90,6 +97,24 @@ TEST_CASE("rank_from_env: MPICH") {
   bare.erase("MPI_LOCALRANKID");
   bare.erase("MPI_LOCALNRANKS");
   expect(read(bare), "MPICH", 2, 3, 2, 0);
+}
+
+TEST_CASE("rank_from_env: a job of MPICH has the name of its proxy, and none on several machines") {
+  char before[16];
+  ::prctl(PR_GET_NAME, before);
+  ::prctl(PR_SET_NAME, "hydra_pmi_proxy");
+  const pid_t rank = ::fork();
+  if (rank == 0) {
+    const std::string proxy = str("hydra/", ::getppid(), "/");
+    const bool named = read(kMpich)->job.starts_with(proxy);
+    const bool apart = read(with(kMpich, {{"MPI_LOCALNRANKS", "2"}}))->job.empty();
+    ::_exit((named ? 0 : 1) + (apart ? 0 : 2));
+  }
+  int status = -1;
+  const pid_t ended = ::waitpid(rank, &status, 0);
+  ::prctl(PR_SET_NAME, before);
+  REQUIRE(ended == rank);
+  CHECK(status == 0);
 }
 
 TEST_CASE("rank_from_env: Slurm") {
