@@ -6,6 +6,7 @@
 #include "lockstep/distributed/comm/thread_group.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/train/group_flags.h"
+#include "lockstep/train/threads.h"
 
 #include <omp.h>
 #include <nlohmann/json.hpp>
@@ -15,7 +16,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,21 +53,14 @@ int on_ranks(const Common& common, const GroupFlags& flags,
   }
   auto [ranks, place] = join_process_group(process_group_options(flags));
   const auto group = wrapped(std::move(ranks), flags);
-  if (common.threads) {
-    omp_set_num_threads(*common.threads);
-  } else if (std::getenv("OMP_NUM_THREADS") == nullptr) {
-    omp_set_num_threads(place.threads);
-  }
+  set_threads(common.threads.value_or(0), place);
   fn(*group, group->rank() == 0);
   return 0;
 }
 
 void write_json(const std::string& path, const nlohmann::json& json) {
   if (path.empty()) return;
-  const std::string text = json.dump(2) + "\n";
-  AtomicFile file(path);
-  file.write(text.data(), text.size());
-  file.commit();
+  write_file_atomically(path, json.dump(2) + "\n");
 }
 
 // ---- lockstep bench step ----

@@ -7,6 +7,7 @@
 #include "lockstep/io/safetensors.h"
 #include "lockstep/train/evaluate.h"
 #include "lockstep/train/progress.h"
+#include "lockstep/train/threads.h"
 #include "lockstep/train/trained_resnet.h"
 
 #include <algorithm>

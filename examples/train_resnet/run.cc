@@ -10,12 +10,10 @@
 #include "lockstep/train/image_task.h"
 #include "lockstep/train/rank_zero.h"
 #include "lockstep/train/run_info.h"
+#include "lockstep/train/threads.h"
 #include "lockstep/train/trainer.h"
 
-#include <omp.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -110,15 +108,6 @@ RunDirOptions run_dir_options(const Options& o) {
 }
 
 }  // namespace
-
-int set_threads(int threads, const RankPlace& place) {
-  if (threads > 0) {
-    omp_set_num_threads(threads);
-  } else if (std::getenv("OMP_NUM_THREADS") == nullptr) {
-    omp_set_num_threads(place.threads);
-  }
-  return omp_get_max_threads();
-}
 
 void preflight(const Options& o, int world) {
   check_group_flags(o.group, world);

@@ -12,10 +12,6 @@ namespace lockstep::train_resnet {
 /// Throws as run() would.
 void preflight(const Options& options, int world_size);
 
-/// `threads`, else what OMP_NUM_THREADS says, else this rank's share of the processors. Returns how
-/// many it came to.
-int set_threads(int threads, const RankPlace& place);
-
 /// Trains; collective over `group`. Throws lockstep::Error.
 void run(const Options& options, ProcessGroup& group, const RankPlace& place);
 
