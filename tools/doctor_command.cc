@@ -70,7 +70,8 @@ int run(bool as_json) {
       json["findings"].push_back(
           {{"level", name_of(f.level)}, {"what", f.what}, {"remedy", f.remedy}});
     }
-    std::cout << json.dump(2) << "\n";
+    // Variables may hold anything.
+    std::cout << json.dump(2, ' ', false, decltype(json)::error_handler_t::replace) << "\n";
     return well ? 0 : 1;
   }
   for (const auto& [name, value] : facts) std::printf("%-16s %s\n", name.c_str(), value.c_str());

@@ -23,7 +23,8 @@ bool lies_before(const Json& json, const Position& start) {
     const auto found = json.find(key);
     return found != json.end() && found->is_number_integer() ? found->get<int64_t>() : INT64_MAX;
   };
-  const bool epoch_line = json.value("kind", "") == "epoch";
+  const auto kind = json.find("kind");
+  const bool epoch_line = kind != json.end() && *kind == "epoch";
   return epoch_line ? number("epoch") < start.epoch : number("step") <= start.step;
 }
 

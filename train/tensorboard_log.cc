@@ -48,7 +48,7 @@ std::string record_of(std::string_view line) {
       scalars.push_back({curve.tag, value->get<float>()});
   }
   const Json *time = number("unix_time"), *step = number("step");
-  if (scalars.empty() || step == nullptr) return "";
+  if (scalars.empty() || step == nullptr || !step->is_number_integer()) return "";
   return event_scalars(time != nullptr ? time->get<double>() : 0, step->get<int64_t>(), scalars);
 }
 

@@ -67,6 +67,10 @@ TEST_CASE("doctor: for programs") {
         finding["level"] == "warning" && contains(finding["what"], "OMP_NUM_THREADS is 4096, but");
   }
   CHECK(found);
+  const auto odd =
+      doctor({{"HOME", home.path().string()}, {"RANK", "\xff"}, {"WORLD_SIZE", "2"}}, {"--json"});
+  CHECK(odd->exit_code() == 1);
+  CHECK(nlohmann::json::parse(odd->out())["well"] == false);
 }
 
 }  // namespace

@@ -32,7 +32,9 @@ TEST_CASE("a resumed run's file holds each step and each epoch once") {
     log.log_interval(1, 40, {{"loss", 0.9}});
     log.log_epoch(1, 40, {{"test_accuracy", 0.7}});
   }
-  std::ofstream(path, std::ios::app) << R"({"kind":"train","epo)";  // killed in mid-line
+  std::ofstream(path, std::ios::app) << R"({"kind":7,"step":99})"
+                                     << "\n"                        // damaged
+                                     << R"({"kind":"train","epo)";  // killed in mid-line
   {
     MetricsLog log(path, Position{.step = 30, .epoch = 1, .batch = 10});
     log.log_interval(1, 40, {{"loss", 0.8}});

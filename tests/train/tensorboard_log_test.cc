@@ -48,6 +48,7 @@ TEST_CASE("a line becomes a record with its time, its step and what has a tag") 
   const size_t before = the_file(dir.path()).size();
   log.add(
       R"({"kind":"train","epoch":0,"step":7,"unix_time":12.5,"loss":0.5,"forward_ms":3,"lr":null})");
+  log.add(R"({"kind":"train","step":1e300,"loss":0.5})");  // damaged
   const std::vector<EventScalar> wanted = {{"train/loss", 0.5f}};
   CHECK(the_file(dir.path()).substr(before) == event_scalars(12.5, 7, wanted));
   log.add("no JSON");
