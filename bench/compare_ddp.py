@@ -8,8 +8,8 @@
 Runs as one of the ranks that a launcher has started. Each rank holds PyTorch's replicas itself and Lockstep's in a child.
 All ways take turns step by step, in a random order that is the same on every rank, and all ranks begin each step
 together. A step takes as long as on its slowest rank. Both sides run forward, cross-entropy, backward and SGD with
-momentum on synthetic images in f32 over Gloo; PyTorch in the better of its two memory formats, with each bucket size,
-and the ratio is against the best of them.
+momentum on synthetic images in f32 over Gloo; PyTorch in the memory formats of --layouts (channels_last by itself, the
+faster one for convolutions), with each bucket size, and the ratio is against the best of them.
 """
 
 import argparse
@@ -39,7 +39,10 @@ class Lockstep:
     def step(self, way):
         self.child.stdin.write(f"{way}\n")
         self.child.stdin.flush()
-        return json.loads(self.child.stdout.readline())["total"]
+        answer = self.child.stdout.readline()
+        if not answer:  # it has said why on standard error
+            sys.exit(f"compare_ddp: {self.child.args[0]} ended with exit code {self.child.wait()}")
+        return json.loads(answer)["total"]
 
 
 class Torch:

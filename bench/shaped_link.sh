@@ -4,7 +4,8 @@
 # Runs the program as two ranks on two "machines" of this one: network namespaces joined by a veth pair that lets RATE
 # through in each direction (100mbit, 1gbit, 10gbit: token buckets, tc tbf). The ranks find RANK, WORLD_SIZE, LOCAL_RANK,
 # MASTER_ADDR, MASTER_PORT and LOCKSTEP_TOKEN set, as under any launcher, and GLOO_SOCKET_IFNAME for PyTorch. Rank 0 has
-# the console; rank 1's output is shown when it fails. The namespaces are gone at the end, however it ends.
+# the console; rank 1's output is shown when it fails. When one fails, the other has ten seconds to notice by itself. The
+# namespaces are gone at the end, however it ends.
 #
 # Needs root and the tools ip and tc (iproute2). Where namespaces may not be made, a program of Lockstep's runs over an
 # emulated link of that rate instead, and a line says so.
@@ -20,9 +21,9 @@ id=ls$$
 hosts=("${id}a" "${id}b")
 addresses=(10.213.7.1 10.213.7.2)
 log=$(mktemp)
-pids=()
+pids=() watch=''
 clean_up() {
-  for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}" $watch; do kill -9 "$pid" 2>/dev/null || true; done
   for host in "${hosts[@]}"; do ip netns delete "$host" 2>/dev/null || true; done
   rm -f "$log"
 }
@@ -63,11 +64,17 @@ run_rank 1 "$@" >"$log" 2>&1 </dev/null &
 pids+=($!)
 run_rank 0 "$@" &
 pids+=($!)
-status=0
-wait "${pids[1]}" || status=$?
-other=0
+status=0  # of the first that fails
+wait -n "${pids[@]}" || status=$?
+if [ "$status" -ne 0 ]; then
+  (sleep 10; kill -9 "${pids[@]}") >/dev/null 2>&1 &
+  watch=$!
+fi
+zero=0 other=0
+wait "${pids[1]}" || zero=$?
 wait "${pids[0]}" || other=$?
 pids=()
+[ "$status" -ne 0 ] || status=$zero
 if [ "$other" -ne 0 ]; then
   echo "shaped_link: rank 1 ended with exit code $other:" >&2
   tail -n 20 "$log" >&2

@@ -50,7 +50,6 @@ while [ ! -e "$there" ]; do there=$(dirname -- "$there"); done
 
 cd "$(dirname "$0")/.."
 if [ -z "$archive" ]; then
-  [ ${#options[@]} -gt 0 ] || options=()
   bazel build --config=opt --ui_event_filters=-info --show_result=0 "${options[@]}" //packaging:archive
   archive=bazel-bin/packaging/lockstep.tar
 elif [ ${#options[@]} -gt 0 ]; then

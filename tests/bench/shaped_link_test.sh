@@ -20,6 +20,10 @@ grep -q '10\.213\.7\.1/24' <<<"$out" || fail "rank 0 has no address: $out"
 status=0
 "$link" 100mbit -- bash -c 'exit $((RANK * 7))' 2>/dev/null || status=$?
 [ "$status" = 7 ] || fail "rank 1's exit code 7 came as $status"
+begin=$SECONDS status=0
+"$link" 100mbit -- bash -c '[ "$RANK" = 1 ] || exec sleep 100; exit 7' 2>/dev/null || status=$?
+[ "$status" = 7 ] || fail "the code of the rank that failed first, 7, came as $status"
+[ $((SECONDS - begin)) -lt 60 ] || fail "a rank that waits for a failed one was not ended"
 after=$(ip netns list | grep -c '^ls[0-9]' || true)
 [ "$before" = "$after" ] || fail "$((after - before)) namespaces stayed"
 echo "shaped_link_test: passed"

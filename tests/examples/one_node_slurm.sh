@@ -47,6 +47,10 @@ end_all() {
   done
 }
 trap end_all EXIT
+# A signal does not run sh's trap of EXIT by itself.
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 tries=0
 until sinfo --noheader --states=idle 2> /dev/null | grep -q .; do
   tries=$((tries + 1))

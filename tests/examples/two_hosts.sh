@@ -19,20 +19,28 @@ ip link set lo up
 unshare --net --mount sh -c '
   touch "$1/there"
   [ ! -e "$1/hosts1" ] || mount --bind "$1/hosts1" /etc/hosts
-  until ip addr add 10.77.0.2/24 dev eth0; do sleep 0.05; done 2> /dev/null
+  # $PPID is the first host.
+  until ip addr add 10.77.0.2/24 dev eth0 || ! kill -0 $PPID; do sleep 0.05; done 2> /dev/null
   ip link set lo up && ip link set eth0 up && touch "$1/up"
   (eval "$2")
   code=$?
   # The cable goes with this namespace.
-  until [ -e "$1/done" ]; do sleep 0.05; done
+  until [ -e "$1/done" ] || ! kill -0 $PPID 2> /dev/null; do sleep 0.05; done
   exit $code' - "$folder" "$3" > "$folder/out1" 2> "$folder/err1" &
 other=$!
-until [ -e "$folder/there" ]; do sleep 0.05; done
+# Until the second host has made this file, or has ended, which its file of errors explains.
+await() {
+  until [ -e "$folder/$1" ]; do
+    kill -0 $other 2> /dev/null || { cat "$folder/err1" >&2; exit 1; }
+    sleep 0.05
+  done
+}
+await there
 [ ! -e "$folder/hosts0" ] || mount --bind "$folder/hosts0" /etc/hosts
 ip link add eth0 type veth peer name eth0 netns $other
 ip addr add 10.77.0.1/24 dev eth0
 ip link set eth0 up
-until [ -e "$folder/up" ]; do sleep 0.05; done
+await up
 sh -c "$2" > "$folder/out0" 2> "$folder/err0"
 code=$?
 touch "$folder/done"
