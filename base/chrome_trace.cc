@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <ostream>
 #include <set>
 #include <string>
@@ -42,7 +43,9 @@ int assign_comm_lanes(std::vector<Slice>& slices) {
 
 class Writer {
  public:
-  Writer(std::ostream& out, int rank) : out_(out), rank_(rank) {}
+  Writer(std::ostream& out, int64_t origin_ns) : out_(out), origin_ns_(origin_ns) {}
+
+  void set_rank(int rank) { rank_ = rank; }
 
   void name(const char* what, int lane, const std::string& name) {
     begin() << R"({"ph":"M","name":")" << what << R"(","pid":)" << rank_ << R"(,"tid":)" << lane
@@ -51,22 +54,23 @@ class Writer {
 
   void slice(const char* name, const char* category, int lane, int64_t begin_ns, int64_t end_ns) {
     begin() << R"({"ph":"X","name":")" << name << R"(","cat":")" << category << R"(","pid":)"
-            << rank_ << R"(,"tid":)" << lane << R"(,"ts":)" << microseconds(begin_ns)
+            << rank_ << R"(,"tid":)" << lane << R"(,"ts":)" << microseconds(begin_ns - origin_ns_)
             << R"(,"dur":)" << microseconds(end_ns - begin_ns);
   }
 
   /// A mark on the lane of the thread that set it.
   void instant(const char* name, int lane, int64_t at_ns) {
     begin() << R"({"ph":"i","s":"t","name":")" << name << R"(","cat":"bucket","pid":)" << rank_
-            << R"(,"tid":)" << lane << R"(,"ts":)" << microseconds(at_ns);
+            << R"(,"tid":)" << lane << R"(,"ts":)" << microseconds(at_ns - origin_ns_);
   }
 
  private:
   /// Exact, whatever the size.
   static std::string microseconds(int64_t ns) {
     char text[40];
-    std::snprintf(text, sizeof text, "%lld.%03d", static_cast<long long>(ns / 1000),
-                  static_cast<int>(ns % 1000));
+    std::snprintf(text, sizeof text, "%s%lld.%03d", ns < 0 ? "-" : "",
+                  static_cast<long long>(std::abs(ns / 1000)),
+                  static_cast<int>(std::abs(ns % 1000)));
     return text;
   }
 
@@ -77,17 +81,15 @@ class Writer {
   }
 
   std::ostream& out_;
-  int rank_;
+  int64_t origin_ns_;
+  int rank_ = 0;
   bool first_ = true;
 };
 
-}  // namespace
-
-void write_chrome_trace(std::ostream& out, std::span<const StepEvents> steps,
-                        ChromeTraceOptions options) {
+void write_rank(Writer& writer, std::ostream& out, const RankTrace& trace) {
   std::vector<Slice> slices;
   std::set<int> threads;
-  for (const StepEvents& step : steps) {
+  for (const StepEvents& step : trace.steps) {
     for (const StepEvents::Event& event : step.events) {
       slices.push_back({event.span, step.step, event.thread});
       if (event.span.activity != Activity::kCommunication) threads.insert(event.thread);
@@ -97,11 +99,8 @@ void write_chrome_trace(std::ostream& out, std::span<const StepEvents> steps,
     return a.span.begin_ns < b.span.begin_ns;
   });
   const int comm_lanes = assign_comm_lanes(slices);
-
-  out << R"({"displayTimeUnit":"ms","distributedInfo":{"rank":)" << options.rank
-      << R"(,"world_size":)" << options.world_size << R"(},"traceEvents":[)";
-  Writer writer(out, options.rank);
-  writer.name("process_name", 0, "rank " + std::to_string(options.rank));
+  writer.set_rank(trace.rank);
+  writer.name("process_name", 0, "rank " + std::to_string(trace.rank));
   for (const int thread : threads) {
     writer.name("thread_name", thread, "compute " + std::to_string(thread));
   }
@@ -123,6 +122,17 @@ void write_chrome_trace(std::ostream& out, std::span<const StepEvents> steps,
     if (span.bytes > 0) out << R"(,"bytes":)" << span.bytes;
     out << "}}";
   }
+}
+
+}  // namespace
+
+void write_chrome_trace(std::ostream& out, std::span<const RankTrace> ranks, int world_size,
+                        int64_t origin_ns) {
+  out << R"({"displayTimeUnit":"ms","distributedInfo":{)";
+  if (ranks.size() == 1) out << R"("rank":)" << ranks[0].rank << ",";
+  out << R"("world_size":)" << world_size << R"(},"traceEvents":[)";
+  Writer writer(out, origin_ns);
+  for (const RankTrace& rank : ranks) write_rank(writer, out, rank);
   out << "\n]}\n";
 }
 

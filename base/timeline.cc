@@ -46,7 +46,7 @@ Timeline::Timeline(TimelineOptions options)
     : options_(options),
       id_(next_id()),
       rings_(std::make_unique<Rings>()),
-      last_(options.keep_last) {
+      last_(std::max<size_t>(options.keep_last, 1)) {
   options_.ring_capacity = std::max<size_t>(options_.ring_capacity, 1);
   current_.events.reserve(256);
 }
@@ -121,21 +121,18 @@ StepSummary Timeline::end_step() {
   drain();
   StepSummary summary = summarize(current_);
   summary.dropped = dropped_;
-  if (options_.sample_every > 0 && current_.step % options_.sample_every == 0 &&
-      sampled_.size() < options_.max_sampled) {
-    sampled_.push_back(current_);
-  }
-  if (!last_.empty()) std::swap(last_[next_last_++ % last_.size()], current_);
+  std::swap(last_[next_last_++ % last_.size()], current_);
   return summary;
 }
 
+const StepEvents& Timeline::last_step() const {
+  return last_[(next_last_ + last_.size() - 1) % last_.size()];
+}
+
 std::vector<StepEvents> Timeline::kept() const {
-  std::vector<StepEvents> all = sampled_;
+  std::vector<StepEvents> all;
   for (const StepEvents& step : last_) {
-    if (step.end_ns == 0) continue;
-    const bool twice = std::any_of(sampled_.begin(), sampled_.end(),
-                                   [&](const auto& s) { return s.begin_ns == step.begin_ns; });
-    if (!twice) all.push_back(step);
+    if (step.end_ns != 0) all.push_back(step);
   }
   std::sort(all.begin(), all.end(),
             [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
@@ -145,7 +142,7 @@ std::vector<StepEvents> Timeline::kept() const {
 StepSummary summarize(const StepEvents& step) {
   // Reused by each thread, so that a warm step allocates nothing.
   thread_local std::array<IntervalSet, kActivityCount> sets;
-  thread_local IntervalSet compute, busy, rest;
+  thread_local IntervalSet compute, busy, rest, covered;
   const auto set_of = [&](Activity a) -> IntervalSet& { return sets[static_cast<size_t>(a)]; };
 
   StepSummary summary;
@@ -158,6 +155,16 @@ StepSummary summarize(const StepEvents& step) {
     if (span.activity == Activity::kCommunication) summary.comm_bytes += span.bytes;
   }
   for (IntervalSet& set : sets) normalize(set);
+
+  covered.clear();
+  for (const Activity activity : {Activity::kDataWait, Activity::kForward, Activity::kBackward,
+                                  Activity::kOptimizer, Activity::kCommWait}) {
+    for (const Interval& span : set_of(activity)) {
+      covered.push_back({std::max(span.begin, step.begin_ns), std::min(span.end, step.end_ns)});
+    }
+  }
+  normalize(covered);
+  summary.other = summary.wall - to_ms(total_length(covered));
 
   compute.clear();
   const IntervalSet& wait = set_of(Activity::kCommWait);
@@ -174,6 +181,8 @@ StepSummary summarize(const StepEvents& step) {
   summary.comm_total = summary.of(Activity::kCommunication);
   summary.comm_exposed = to_ms(total_length(rest));
   summary.comm_hidden = summary.comm_total - summary.comm_exposed;
+  subtract(wait, set_of(Activity::kCommunication), rest);
+  summary.peer_wait = to_ms(total_length(rest));
   return summary;
 }
 

@@ -1,7 +1,7 @@
 // Timeline: the one event recorder. Whoever works (trainer, reducer, communication thread) records
 // what it did and from when to when; at the end of a step this is folded into a StepSummary, from
-// which the progress line, the metrics and the report are computed. Full events are kept for
-// sampled steps and the last few only.
+// which the progress line, the metrics and the report are computed. Full events are kept for the
+// last few steps only.
 //
 // Threads: record() may be called from any thread and takes no lock and allocates nothing, save for
 // the first call of a thread. All other functions belong to one thread at a time, the one that
@@ -53,6 +53,8 @@ struct StepSummary {
   double comm_total = 0;                    // union of the transfers = hidden + exposed
   double comm_hidden = 0;                   // the part of it during which this rank computed
   double comm_exposed = 0;  // the rest: union of transfers minus union of computation
+  double peer_wait = 0;     // waiting for communication while none ran: for other ranks
+  double other = 0;         // under no span of this rank's work and waits
   int64_t comm_bytes = 0;
   int64_t dropped = 0;  // spans lost because a ring was full
 
@@ -61,9 +63,7 @@ struct StepSummary {
 
 struct TimelineOptions {
   size_t ring_capacity = 8192;  // spans that one thread can record in one step
-  int64_t sample_every = 0;     // keep every n-th step's events for good; 0: none
-  size_t max_sampled = 64;      // at most that many sampled steps
-  size_t keep_last = 3;         // and those of the last few steps
+  size_t keep_last = 3;         // steps whose events are kept, at least 1
 };
 
 /// All spans of one step. `thread` counts the recording threads from 0 in the order of their first
@@ -94,7 +94,9 @@ class Timeline {
   void begin_step(int64_t step);
   StepSummary end_step();
 
-  /// What is kept, in the order of the steps.
+  /// The step that ended last; empty before the first has. Valid until the next ends.
+  const StepEvents& last_step() const;
+  /// The last few, in their order.
   std::vector<StepEvents> kept() const;
 
  private:
@@ -109,7 +111,6 @@ class Timeline {
   StepEvents current_;
   std::vector<StepEvents> last_;  // used as a ring, so that a warm step reuses its memory
   size_t next_last_ = 0;
-  std::vector<StepEvents> sampled_;
   int64_t dropped_ = 0;
 };
 

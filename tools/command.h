@@ -21,6 +21,7 @@ Command inspect_command(CLI::App& program);
 Command launch_command(CLI::App& program);
 Command pack_command(CLI::App& program);
 Command predict_command(CLI::App& program);
+Command report_command(CLI::App& program);
 Command verify_command(CLI::App& program);
 
 }  // namespace lockstep::tools

@@ -27,8 +27,9 @@ bool starts_and_ends(const std::string& name, const char* begin, const char* end
 
 bool belongs_to_a_run(const std::string& name) {
   return name == "run.json" || name == "metrics.jsonl" || name == "last.safetensors" ||
-         name == "best.safetensors" || name == "bucket_plan.json" ||
-         starts_and_ends(name, "trace.rank", ".json") || TensorboardLog::made(name) ||
+         name == "best.safetensors" || name == "bucket_plan.json" || name == "report.html" ||
+         name == "trace.json" || starts_and_ends(name, "steps.rank", ".jsonl") ||
+         TensorboardLog::made(name) ||
          (name.ends_with(".tmp") && belongs_to_a_run(name.substr(0, name.size() - 4)));
 }
 
@@ -126,10 +127,6 @@ RunDir::RunDir(const RunDirOptions& options) : path_(options.path) {
 
 RunDir::~RunDir() {
   if (lock_fd_ >= 0) ::close(lock_fd_);
-}
-
-std::string RunDir::trace_file(const std::string& path, int rank) {
-  return str(path, "/trace.rank", rank, ".json");
 }
 
 }  // namespace lockstep

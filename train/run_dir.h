@@ -4,7 +4,8 @@
 //   events.out.tfevents.*.lockstep  the same for TensorBoard
 //   last.safetensors    the newest checkpoint; best.safetensors the one with the best accuracy
 //   bucket_plan.json    which gradients travel together: what --bucket-plan takes
-//   trace.rankN.json    with --trace
+//   steps.rankN.jsonl   where each rank's steps spent their time (step_log.h)
+//   report.html         and trace.json, when `lockstep report` has made them
 //   rankN.log           what the other ranks printed, when the launcher made them
 #pragma once
 
@@ -37,9 +38,6 @@ class RunDir {
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string last_checkpoint() const { return file("last.safetensors"); }
   std::string best_checkpoint() const { return file("best.safetensors"); }
-
-  /// The name of a rank's trace within `path`.
-  static std::string trace_file(const std::string& path, int rank);
 
  private:
   std::string path_;

@@ -1,5 +1,7 @@
 #include "lockstep/train/step_times.h"
 
+#include "lockstep/train/step_record.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -26,12 +28,13 @@ void StepTimes::add(const StepSummary& summary) {
   step[kForward] = summary.of(Activity::kForward);
   step[kBackward] = summary.of(Activity::kBackward);
   step[kExposed] = summary.comm_exposed;
-  step[kPeerWait] = std::max(0.0, summary.of(Activity::kCommWait) - summary.comm_exposed);
+  step[kPeerWait] = summary.peer_wait;
   step[kOptimizer] = summary.of(Activity::kOptimizer);
   step[kDataWait] = summary.of(Activity::kDataWait);
   step[kHidden] = summary.comm_hidden;
   step[kWall] = summary.wall;
   step[kBytes] = static_cast<double>(summary.comm_bytes);
+  step[kUnaccounted] = unaccounted(record_of(summary));
 }
 
 double StepTimes::mean(Kind kind, size_t steps) const {
@@ -90,6 +93,12 @@ std::string StepTimes::table() const {
     std::snprintf(line, sizeof line, "input-bound: data wait is %.0f %% of a step; ", 100 * share);
     text += std::string(line) +
             "more --workers, a packed data set (lockstep pack --resize) or smaller images help\n";
+  }
+  const double missed = quantile(kUnaccounted, 0.5);
+  if (missed > kMostUnaccounted) {
+    std::snprintf(line, sizeof line, "the parts above miss the time of a step by %.1f %%; ",
+                  100 * missed);
+    text += std::string(line) + "something in it is not measured, or measured twice\n";
   }
   return text;
 }

@@ -13,7 +13,7 @@ namespace lockstep {
 
 class StepTimes {
  public:
-  /// What is kept of a step, in milliseconds but for the last.
+  /// What is kept of a step, in milliseconds but for the last two.
   enum Kind {
     kForward,
     kBackward,
@@ -23,7 +23,8 @@ class StepTimes {
     kDataWait,
     kHidden,
     kWall,
-    kBytes,  // that this rank handed to the group for its gradients
+    kBytes,        // that this rank handed to the group for its gradients
+    kUnaccounted,  // by how much the parts miss the wall time: a fraction (step_record.h)
     kKinds
   };
 
@@ -41,8 +42,9 @@ class StepTimes {
 
   /// "comm 41 ms, 37 hidden, 4 exposed (2 %)", of the step: means over the last `steps` steps.
   std::string comm_phrase(size_t steps) const;
-  /// Lines of "what, median, p90": times, then megabytes (10^6). A last line says so when the mean
-  /// data wait is more than 5 % of the mean step. Ends with a newline.
+  /// Lines of "what, median, p90": times, then megabytes (10^6). Lines at its
+  /// end say so when the mean data wait is more than 5 % of the mean step, and when the parts miss
+  /// the time of the median step by more than 1 %. Ends with a newline.
   std::string table() const;
 
  private:

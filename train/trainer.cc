@@ -35,6 +35,13 @@ int64_t Trainer::steps_per_epoch() const {
 
 TrainResult Trainer::run() {
   if (parts_.run_dir != nullptr) log_.emplace(*parts_.run_dir, position_);
+  if (!parts_.step_log_dir.empty()) {
+    step_log_.emplace(StepLog::Options{.directory = parts_.step_log_dir,
+                                       .rank = parts_.group.rank(),
+                                       .world_size = parts_.group.size(),
+                                       .start = position_.step,
+                                       .clock = measure_clock_offset(parts_.group)});
+  }
   TrainResult result;
   if (position_.epoch >= options_.epochs) {
     progress_.say(str("nothing left to train: ", position_.epoch, " epochs are done"));
@@ -47,6 +54,7 @@ TrainResult Trainer::run() {
     end_epoch(result);
   }
   write_bucket_plan();
+  if (step_log_) step_log_->end(measure_clock_offset(parts_.group));
   result.best_accuracy = best_accuracy_;
   result.position = position_;
   return result;
@@ -79,7 +87,10 @@ bool Trainer::train_step() {
   const int64_t micro_batches = std::min(options_.grad_accum_steps, left);
   Timeline* timeline = &parts_.timeline;
   timeline->begin_step(position_.step);
-  parts_.optimizer.zero_grad();
+  {
+    const ScopedSpan span(timeline, Activity::kOptimizer);
+    parts_.optimizer.zero_grad();
+  }
   for (int64_t i = 0; i < micro_batches; ++i) {
     std::optional<Batch> batch;
     {
@@ -100,8 +111,9 @@ bool Trainer::train_step() {
     {
       const ScopedSpan span(timeline, Activity::kBackward);
       backward(result.loss, /*synchronize=*/i + 1 == micro_batches);
+      if (micro_batches == 1) meter_.add(result.loss.data().item(), result.correct, result.samples);
+      result.loss = Variable();  // the graph goes with it, which takes its time
     }
-    if (micro_batches == 1) meter_.add(result.loss.data().item(), result.correct, result.samples);
     interval_samples_ += result.samples;
     ++position_.batch;
   }
@@ -116,7 +128,9 @@ bool Trainer::train_step() {
   }
   ++position_.step;
   ++interval_steps_;
-  times_.add(timeline->end_step());
+  const StepSummary summary = timeline->end_step();
+  times_.add(summary);
+  if (step_log_) step_log_->add(summary, timeline->last_step());
   return true;
 }
 
@@ -167,6 +181,10 @@ void Trainer::log_interval() {
                         {"comm_hidden_ms", times_.mean(StepTimes::kHidden, steps)},
                         {"comm_exposed_ms", times_.mean(StepTimes::kExposed, steps)},
                         {"comm_bytes", times_.mean(StepTimes::kBytes, steps)}});
+  }
+  if (step_log_) {
+    step_log_->end_interval(std::max(position_.step / options_.log_interval, position_.epoch),
+                            parts_.timeline.kept());
   }
   interval_begin_ns_ = Timeline::now_ns();
   interval_steps_ = interval_samples_ = 0;

@@ -17,6 +17,7 @@
 #include "lockstep/train/progress.h"
 #include "lockstep/train/run_dir.h"
 #include "lockstep/train/run_log.h"
+#include "lockstep/train/step_log.h"
 #include "lockstep/train/step_times.h"
 
 #include <cstdint>
@@ -44,6 +45,7 @@ struct TrainerParts {
   CommHook* comm_hook = nullptr;  // of ddp, if its state belongs to the checkpoint
   Ema* ema = nullptr;             // updated after each step; evaluations use its averages
   RunDir* run_dir = nullptr;      // rank 0's; null: nothing is written
+  std::string step_log_dir;       // for StepLog, given on all ranks or on none; empty: none
   std::FILE* console = nullptr;   // null: silent
 };
 
@@ -112,6 +114,7 @@ class Trainer {
   StepTimes times_;
   Progress progress_;
   std::optional<RunLog> log_;
+  std::optional<StepLog> step_log_;
   BucketPlan written_plan_;
   int64_t interval_begin_ns_ = 0;
   int64_t interval_steps_ = 0;

@@ -20,7 +20,7 @@ Examples:
   train_resnet --dataset fashion-mnist --epochs 4 --batch-size 64 --nproc 2
   train_resnet --dataset folder --data-dir photos --model resnet18 --init-weights r18.safetensors --partial
                                                           fine-tune torchvision's weights on other classes
-  train_resnet --dataset synthetic --model resnet18 --ddp-mode naive --trace --output-dir out
+  train_resnet --dataset synthetic --model resnet18 --ddp-mode naive --output-dir out
   mpirun -n 2 train_resnet                                the same by Open MPI, MPICH, srun or torchrun
   RANK=0 WORLD_SIZE=2 MASTER_ADDR=host0 MASTER_PORT=29500 train_resnet
                                                           one rank of a job on several machines
@@ -77,7 +77,7 @@ void add_training_flags(CLI::App& app, Options& o) {
 
 void add_run_flags(CLI::App& app, Options& o) {
   app.add_option("--output-dir", o.output_dir,
-                 "Where checkpoints, metrics and traces go; not given: nowhere")
+                 "Where checkpoints, metrics and what lockstep report reads go; not given: nowhere")
       ->check(not_empty());
   auto* resume = app.add_option(
       "--resume", o.resume, "auto (the newest checkpoint in --output-dir, if any) or a checkpoint");
@@ -95,7 +95,6 @@ void add_run_flags(CLI::App& app, Options& o) {
       ->check(kCount);
   app.add_option("--log-interval", o.log_interval, "Optimizer steps between progress lines")
       ->check(kPositive);
-  app.add_flag("--trace", o.trace, "Write a Chrome trace of some steps of each rank");
   app.add_option("--check-replicas-every", o.check_replicas_every,
                  "Optimizer steps between checks that all processes hold the same weights; 0: none")
       ->check(kCount);
@@ -137,9 +136,8 @@ Examples:
 std::string wrong_flags(const CLI::App& app, const Options& o) {
   if (const char* wrong = wrong_ddp_flags(o.ddp)) return wrong;
   if (const char* wrong = wrong_optimizer_flags(app, o.optimizer)) return wrong;
-  if (o.output_dir.empty() &&
-      (o.trace || o.resume == "auto" || o.checkpoint_every > 0 || o.overwrite)) {
-    return "--trace, --checkpoint-every, --overwrite and --resume auto want an --output-dir";
+  if (o.output_dir.empty() && (o.resume == "auto" || o.checkpoint_every > 0 || o.overwrite)) {
+    return "--checkpoint-every, --overwrite and --resume auto want an --output-dir";
   }
   if (!o.init_weights.empty() && !o.resume.empty() && o.resume != "auto") {
     return "--resume CHECKPOINT brings its own weights; it takes no --init-weights";
@@ -170,7 +168,7 @@ std::string stray_flag(const CLI::App& app, const CLI::App& command) {
 
 std::vector<std::pair<std::string, std::string>> shared_settings(const Options& options) {
   const std::set<std::string> own = {"data-dir",  "init-method", "interface", "nproc",
-                                     "overwrite", "threads",     "trace",     "workers"};
+                                     "overwrite", "threads",     "workers"};
   const std::set<std::string> paths = {"bucket-plan", "checkpoint", "init-weights", "output-dir",
                                        "resume"};
   std::vector<std::pair<std::string, std::string>> shared;

@@ -52,7 +52,6 @@ struct Options {
   bool overwrite = false;
   int64_t checkpoint_every = 0;
   int64_t log_interval = 50;
-  bool trace = false;
   int64_t check_replicas_every = 0;
   FaultFlags faults;
 

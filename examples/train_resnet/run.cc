@@ -1,7 +1,6 @@
 #include "run.h"
 
 #include "lockstep/autograd/ops/loss.h"
-#include "lockstep/base/chrome_trace.h"
 #include "lockstep/distributed/data_parallel.h"
 #include "lockstep/distributed/faults/faulty_rank.h"
 #include "lockstep/distributed/reduce/comm_hook_runner.h"
@@ -15,7 +14,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <span>
@@ -93,16 +91,6 @@ std::string checkpoint_to_resume(const Options& o, ProcessGroup& group) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-void write_trace(const Options& o, const Timeline& timeline, const ProcessGroup& group) {
-  std::error_code ignored;  // another machine's ranks may not share the directory; opening tells
-  std::filesystem::create_directories(o.output_dir, ignored);
-  const std::string path = RunDir::trace_file(o.output_dir, group.rank());
-  std::ofstream out(path);
-  write_chrome_trace(out, timeline.kept(), {.rank = group.rank(), .world_size = group.size()});
-  out.close();
-  if (!out) throw IoError(str(path, ": cannot be written"));
-}
-
 RunDirOptions run_dir_options(const Options& o) {
   return {.path = o.output_dir, .resume = !o.resume.empty(), .overwrite = o.overwrite};
 }
@@ -163,8 +151,7 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
     run_on_rank_zero(group, "--init-weights", [&] { weights = load_init_weights(o, *model); });
   }
   const int64_t steps_per_epoch = steps_in_epoch(train_data.batches(), o.grad_accum_steps);
-  Timeline timeline(
-      {.sample_every = o.trace ? std::max<int64_t>(1, o.epochs * steps_per_epoch / 32) : 0});
+  Timeline timeline;
   DdpOptions reducing = with_layer_drop(ddp_options(o.ddp, &timeline), o.layer_drop);
   const std::shared_ptr<CommHook> hook = comm_hook(o.ddp);
   if (hook != nullptr) reducing.reduction = run_comm_hook(hook, group);
@@ -198,6 +185,7 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
        .comm_hook = hook.get(),
        .ema = ema.get(),
        .run_dir = run_dir.get(),
+       .step_log_dir = o.output_dir,
        .console = console},
       {.epochs = o.epochs,
        .grad_accum_steps = o.grad_accum_steps,
@@ -250,7 +238,6 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
   }
 
   const TrainResult result = trainer.run();
-  if (o.trace) write_trace(o, timeline, group);
   progress.say("\n" + trainer.step_times().table());
   const std::string skipped = skipped_images(o.data, data, group);
   if (!skipped.empty()) progress.say(skipped);

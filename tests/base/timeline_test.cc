@@ -42,19 +42,38 @@ TEST_CASE("a summary separates hidden from exposed communication") {
   CHECK(summary.dropped == 0);
 }
 
-TEST_CASE("events are kept for sampled steps and the last few") {
-  Timeline timeline({.sample_every = 5, .max_sampled = 2, .keep_last = 2});
+TEST_CASE("what a step does under no span is other, and a wait without a transfer is for peers") {
+  StepEvents step{.step = 0, .begin_ns = 10 * kMs, .end_ns = 110 * kMs, .events = {}};
+  for (const Span& s :
+       {span(Activity::kDataWait, 5, 20),  // begins before the step: counts once
+        span(Activity::kForward, 20, 40), span(Activity::kBackward, 45, 100),
+        span(Activity::kCommWait, 80, 100, 0), span(Activity::kCommunication, 70, 85, 0),
+        span(Activity::kCommunication, 90, 95, 1)}) {
+    step.events.push_back({s, 0});
+  }
+  const StepSummary summary = summarize(step);
+  CHECK(summary.other == doctest::Approx(5 + 10));
+  CHECK(summary.peer_wait == doctest::Approx(5 + 5));
+  CHECK(summary.comm_exposed == doctest::Approx(5 + 5));
+  CHECK(summary.comm_hidden == doctest::Approx(10));
+  CHECK(summary.of(Activity::kBackward) == doctest::Approx(35));
+}
+
+TEST_CASE("events of the last few steps are kept") {
+  Timeline timeline({.keep_last = 2});
+  CHECK(timeline.last_step().events.empty());
   for (int64_t step = 0; step < 14; ++step) {
     timeline.begin_step(step);
     { const ScopedSpan scoped(&timeline, Activity::kForward); }
     CHECK(timeline.end_step().step == step);
+    CHECK(timeline.last_step().step == step);
   }
   std::vector<int64_t> steps;
   for (const StepEvents& kept : timeline.kept()) {
     steps.push_back(kept.step);
     CHECK(kept.events.size() == 1);
   }
-  CHECK(steps == std::vector<int64_t>{0, 5, 12, 13});
+  CHECK(steps == std::vector<int64_t>{12, 13});
 }
 
 TEST_CASE("a full ring drops and says so") {

@@ -100,7 +100,7 @@ TEST_CASE("flags and sizes") {
   refused({"--optimizer", "adagrad"}, "adagrad");
   refused({"--optimizer", "adam", "--momentum", "0.9"}, "--beta1");
   refused({"--optimizer", "adam", "--beta2", "1"}, "--beta2");
-  refused({"--trace"}, "--output-dir");
+  refused({"--checkpoint-every", "5"}, "--output-dir");
   refused({"--resume", "auto"}, "--output-dir");
   refused({"--nproc", "2", "--ddp-mode", "local", "--output-dir", "/tmp/x", "--resume", "auto"},
           "a model of its own");

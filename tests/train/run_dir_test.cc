@@ -51,7 +51,7 @@ TEST_CASE("--overwrite deletes a run's files and no others") {
                                          "run.json",
                                          "last.safetensors",
                                          "best.safetensors",
-                                         "trace.rank0.json",
+                                         "steps.rank0.jsonl",
                                          "last.safetensors.tmp",
                                          "events.out.tfevents.1.host.1.lockstep"};
   for (const std::string& name : ours) touch(temp / name);

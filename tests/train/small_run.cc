@@ -4,6 +4,7 @@
 #include "lockstep/autograd/ops/loss.h"
 #include "lockstep/autograd/ops/pool.h"
 #include "lockstep/data/datasets.h"
+#include "lockstep/distributed/comm/emulated_link.h"
 #include "lockstep/distributed/comm/thread_group.h"
 #include "lockstep/distributed/reduce/comm_hook_runner.h"
 #include "lockstep/distributed/reduce/hooks/registry.h"
@@ -81,7 +82,8 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
   Timeline timeline;
   const auto hook = setup.comm_hook.empty() ? nullptr : parse_comm_hook(setup.comm_hook);
   DataParallel ddp(net, group,
-                   {.first_bucket_cap_mb = setup.first_cap_mb,
+                   {.mode = setup.mode,
+                    .first_bucket_cap_mb = setup.first_cap_mb,
                     .reduction = hook ? run_comm_hook(hook, group) : nullptr,
                     .timeline = &timeline});
   Sgd optimizer(net.named_parameters(), {.lr = setup.lr, .momentum = 0.9});
@@ -110,7 +112,8 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
        .rng = rng,
        .timeline = timeline,
        .comm_hook = hook.get(),
-       .run_dir = run_dir.get()},
+       .run_dir = run_dir.get(),
+       .step_log_dir = setup.dir},
       {.epochs = setup.epochs,
        .grad_accum_steps = setup.accumulate,
        .log_interval = setup.log_interval,
@@ -129,7 +132,12 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
 
 Outcome train(const Setup& setup) {
   Outcome outcome;
-  spawn(setup.ranks, [&](ProcessGroup& group) {
+  spawn(setup.ranks, [&](ProcessGroup& ranks) {
+    std::unique_ptr<ProcessGroup> linked;
+    if (!setup.link.empty()) {
+      linked = make_emulated_link(ranks.split(0, ranks.rank()), parse_link(setup.link));
+    }
+    ProcessGroup& group = linked != nullptr ? *linked : ranks;
     const Outcome mine = train_rank(setup, group);
     if (group.rank() == 0) outcome = mine;
   });

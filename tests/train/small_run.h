@@ -20,12 +20,14 @@ struct Setup {
   int64_t log_interval = 3;
   int64_t checkpoint_every = 4;
   double lr = 0.02;
-  std::string dir;
+  std::string dir = {};
   int64_t crash_at_batch = -1;  // rank 0 throws in its n-th batch
   bool resume = false;
   double first_cap_mb = 1;
   std::string comm_hook = {};
-  bool plain = false;  // no noise and no batch statistics: every split of a batch is the same
+  DdpMode mode = DdpMode::kOverlapped;
+  std::string link = {};  // emulated: "1gbit"
+  bool plain = false;     // no noise and no batch statistics: every split of a batch is the same
 };
 
 struct Crash : Error {
