@@ -47,9 +47,22 @@ bool still_named(int fd, const std::string& name) {
          open_file.st_dev == named_file.st_dev && open_file.st_ino == named_file.st_ino;
 }
 
+// What may not be replaced: a folder, a device, a pipe, and links to these such as /dev/stdout.
+// Root could take /dev/null from all other programs.
+bool is_special(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmp") {
+  if (is_special(path_)) {
+    throw IoError(
+        str("AtomicFile: ", path_,
+            ": wanted a new name or a regular file to replace, got a directory or device; "
+            "give another name"));
+  }
   for (;;) {
     // No O_TRUNC: until it is locked the file may be another writer's.
     fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);

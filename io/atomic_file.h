@@ -12,13 +12,14 @@ namespace lockstep {
 ///
 /// A temporary that a killed process left behind is reused by the next writer. A second writer at
 /// the same time, in this or another process, is refused. A symbolic link at `path` is replaced,
-/// not followed. Not safe for concurrent use.
+/// not followed; what is there and no regular file (a folder, /dev/null, /dev/stdout) is refused.
+/// Not safe for concurrent use.
 ///
 /// Failpoints: atomic_file.after_write (each write), .before_fsync, .before_rename, .after_rename.
 class AtomicFile {
  public:
   /// Throws IoError when the temporary cannot be made: no such directory, no permission, another
-  /// writer.
+  /// writer; and when `path` is a folder or a device.
   explicit AtomicFile(std::string path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

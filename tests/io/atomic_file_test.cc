@@ -233,8 +233,11 @@ TEST_CASE(
   write_file_atomically(dir / "file", "old");
   check_contains(refusal([&] { AtomicFile file(dir / "file/under"); }), "does not exist");
   // Renaming over a directory fails at the end; the temporary must not stay.
-  std::filesystem::create_directory(dir.path() / "d");
-  check_contains(refusal([&] { write_file_atomically(dir / "d", "x"); }), "cannot rename");
+  {
+    AtomicFile file(dir / "d");
+    std::filesystem::create_directory(dir.path() / "d");
+    check_contains(refusal([&] { file.commit(); }), "cannot rename");
+  }
   CHECK(!std::filesystem::exists(dir / "d.tmp"));
 
   const int status = in_child([&] {
@@ -248,6 +251,31 @@ TEST_CASE(
   });
   chmod(dir.path().c_str(), 0755);
   CHECK(status == 0);
+  CHECK(read_text(dir / "file") == "old");
+}
+
+TEST_CASE("what is no regular file is refused and stays as it is; a link to a file is replaced") {
+  const TempDir dir;
+  std::filesystem::create_directory(dir.path() / "folder");
+  REQUIRE(mkfifo((dir / "pipe").c_str(), 0666) == 0);
+  // A device of the test's own would want root; a link to one says as much.
+  std::filesystem::create_symlink("/dev/null", dir / "device");
+  std::filesystem::create_symlink("folder", dir / "link");
+  for (const char* name : {"folder", "pipe", "device", "link"}) {
+    CAPTURE(name);
+    const auto before = std::filesystem::symlink_status(dir / name).type();
+    check_contains(refusal([&] { write_file_atomically(dir / name, "x"); }),
+                   "wanted a new name or a regular file to replace");
+    CHECK(std::filesystem::symlink_status(dir / name).type() == before);
+    CHECK(!std::filesystem::exists(dir / (std::string(name) + ".tmp")));
+  }
+  write_file_atomically(dir / "file", "old");
+  for (const char* target : {"file", "nowhere"}) {
+    std::filesystem::remove(dir / "to");
+    std::filesystem::create_symlink(target, dir / "to");
+    write_file_atomically(dir / "to", "new");
+    CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(dir / "to")));
+  }
   CHECK(read_text(dir / "file") == "old");
 }
 
