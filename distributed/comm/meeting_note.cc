@@ -47,7 +47,14 @@ MeetingNote::~MeetingNote() { ::unlink(path_.c_str()); }
 std::optional<MeetingPlace> read_meeting_note(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
   // ESTALE: a network file system's word for "replaced just now".
-  if (fd < 0 && (errno == ENOENT || errno == ESTALE)) return std::nullopt;
+  if (fd < 0 && (errno == ENOENT || errno == ESTALE)) {
+    // Nobody makes the folder: waiting for a file there would be in vain.
+    const std::string folder = path.substr(0, path.rfind('/') + 1);
+    struct stat there {};
+    if (folder.empty() || ::stat(folder.c_str(), &there) == 0) return std::nullopt;
+    throw IoError(str("rendezvous: ", path, ": there is no folder ", folder,
+                      " on this machine; name one that all ranks see"));
+  }
   if (fd < 0) throw failed(path, "read");
   struct stat info {};
   std::array<char, kMaxSize> buffer;
