@@ -50,8 +50,11 @@ void read_processors(Machine& m) {
   m.clock_source = line_of("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   m.memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
              static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  m.memory_available =
-      std::strtoull(value_in("/proc/meminfo", "MemAvailable").c_str(), nullptr, 10) * 1024;
+  const std::string available = value_in("/proc/meminfo", "MemAvailable");
+  // Without /proc: what is free, which is less.
+  m.memory_available = available.empty() ? static_cast<uint64_t>(::sysconf(_SC_AVPHYS_PAGES)) *
+                                               static_cast<uint64_t>(::sysconf(_SC_PAGESIZE))
+                                         : std::strtoull(available.c_str(), nullptr, 10) * 1024;
 }
 
 /// cgroup v2, of this process's group and all above it.
