@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 namespace lockstep {
@@ -51,7 +52,11 @@ bool still_named(int fd, const std::string& name) {
 // Root could take /dev/null from all other programs.
 bool is_special(const std::string& path) {
   struct stat info;
-  return stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) return true;
+  // /dev/stdout leads there, even when the standard output is a regular file.
+  char target[16] = {};
+  return readlink(path.c_str(), target, sizeof target - 1) > 0 &&
+         std::string_view(target).starts_with("/proc/");
 }
 
 }  // namespace

@@ -261,7 +261,8 @@ TEST_CASE("what is no regular file is refused and stays as it is; a link to a fi
   // A device of the test's own would want root; a link to one says as much.
   std::filesystem::create_symlink("/dev/null", dir / "device");
   std::filesystem::create_symlink("folder", dir / "link");
-  for (const char* name : {"folder", "pipe", "device", "link"}) {
+  std::filesystem::create_symlink("/proc/self/exe", dir / "process");  // a file, as /dev/stdout
+  for (const char* name : {"folder", "pipe", "device", "link", "process"}) {
     CAPTURE(name);
     const auto before = std::filesystem::symlink_status(dir / name).type();
     check_contains(refusal([&] { write_file_atomically(dir / name, "x"); }),
