@@ -15,7 +15,7 @@ usage() { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 [ $# -ge 3 ] && [ "$2" = -- ] || usage
 rate=$1
 shift 2
-[[ $rate =~ ^[0-9]+(\.[0-9]+)?(kbit|mbit|gbit)$ ]] || { echo "shaped_link: wanted a rate such as 1gbit, got '$rate'" >&2; exit 2; }
+[[ $rate =~ ^[0-9]+(\.[0-9]+)?(kbit|mbit|gbit)$ && $rate =~ [1-9] ]] || { echo "shaped_link: wanted a rate such as 1gbit, got '$rate'" >&2; exit 2; }
 
 id=ls$$
 hosts=("${id}a" "${id}b")
@@ -23,7 +23,10 @@ addresses=(10.213.7.1 10.213.7.2)
 log=$(mktemp)
 pids=() watch=''
 clean_up() {
-  for pid in "${pids[@]}" $watch; do kill -9 "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}" $watch; do
+    kill -9 "$pid" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true  # so that bash does not tell of it
+  done
   for host in "${hosts[@]}"; do ip netns delete "$host" 2>/dev/null || true; done
   rm -f "$log"
 }

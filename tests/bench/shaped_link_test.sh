@@ -6,6 +6,7 @@ fail() { echo "shaped_link_test: $*" >&2; exit 1; }
 
 "$link" 1gbit 2>/dev/null && fail "a missing program was accepted"
 "$link" fast -- true 2>/dev/null && fail "the rate 'fast' was accepted"
+"$link" 0gbit -- true 2>/dev/null && fail "the rate 0gbit was accepted"
 if ! { ip netns add "lstest$$" && ip netns delete "lstest$$"; } 2>/dev/null; then
   out=$("$link" 1gbit -- echo ran 2>/dev/null)
   [ "$out" = "ran --emulated-link 1gbit" ] || fail "without namespaces wanted the emulated link, got '$out'"
