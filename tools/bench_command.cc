@@ -9,6 +9,7 @@
 #include "lockstep/train/threads.h"
 
 #include <omp.h>
+#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include "command.h"
@@ -103,9 +104,10 @@ void bench_step(const StepArguments& a, ProcessGroup& group, bool speaks) {
     const auto costs =
         bench::measure_ways({.workload = a.workload, .ways = std::move(ways), .rounds = a.rounds},
                             group, [what](int done, int all) {
+                              if (::isatty(2) == 0) return;
                               std::fprintf(stderr, "\r%s: step %d/%d ", what, done + 1, all);
                             });
-    if (speaks) std::fprintf(stderr, "\n");
+    if (speaks && ::isatty(2) != 0) std::fprintf(stderr, "\n");
     return costs;
   };
   std::vector<Way> by_cap;
@@ -194,10 +196,11 @@ struct SweepArguments {
 
 void bench_all_reduce(const SweepArguments& a, ProcessGroup& group, bool speaks) {
   const std::vector<SweepPoint> points = bench::all_reduce_sweep(a.sweep, group, [](int64_t size) {
+    if (::isatty(2) == 0) return;
     std::fprintf(stderr, "\rtensors of %lld elements ", static_cast<long long>(size));
   });
   if (!speaks) return;
-  std::fprintf(stderr, "\n");
+  if (::isatty(2) != 0) std::fprintf(stderr, "\n");
   std::printf(
       "%lld f32 values summed over %d ranks (%s)\n\n%s\nlarger tensors gain less than 10 %% "
       "beyond %lld elements\n",
