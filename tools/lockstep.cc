@@ -3,6 +3,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/version.h"
 #include "lockstep/train/command_line.h"
+#include "lockstep/train/standard_output.h"
 
 #include "command.h"
 
@@ -30,7 +31,10 @@ int main(int argc, char** argv) {
     const auto code = lockstep::parse_command_line(program, lockstep::normalize_flags(argc, argv));
     if (code) return *code;
     for (const auto& command : commands) {
-      if (command.app->parsed()) return command.run();
+      if (!command.app->parsed()) continue;
+      const int exit_code = command.run();
+      lockstep::check_standard_output();
+      return exit_code;
     }
   } catch (const lockstep::ArgumentError& e) {
     std::cerr << "lockstep: " << e.what() << "\n";

@@ -7,6 +7,7 @@
 #include "lockstep/distributed/comm/launcher.h"
 #include "lockstep/distributed/comm/make_process_group.h"
 #include "lockstep/train/same_settings.h"
+#include "lockstep/train/standard_output.h"
 
 #include <csignal>
 #include <cstdio>
@@ -71,7 +72,9 @@ int run_main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return run_main(argc, argv);
+    const int code = run_main(argc, argv);
+    lockstep::check_standard_output();
+    return code;
   } catch (const lockstep::ArgumentError& error) {
     std::fprintf(stderr, "train_resnet: %s\n", error.what());
     return kUsage;
