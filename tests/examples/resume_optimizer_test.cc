@@ -33,10 +33,10 @@ TEST_CASE("killed and resumed, with every optimizer's state") {
     const testing::TempDir dir;
     const auto whole = run_trainer(arguments(flags, dir / "whole"));
     REQUIRE_MESSAGE(whole->exit_code() == 0, whole->err());
-    // The third rename is that of the first checkpoint.
+    // The fourth rename is that of the first checkpoint, after run.json and two logs.
     const auto killed =
         run_trainer(arguments(flags, dir / "killed"),
-                    {.env = {{"LOCKSTEP_FAILPOINT", "atomic_file.after_rename@3"}}});
+                    {.env = {{"LOCKSTEP_FAILPOINT", "atomic_file.after_rename@4"}}});
     REQUIRE_MESSAGE(killed->exit_code() == 128 + SIGKILL, killed->err());
     const auto resumed = run_trainer(arguments(flags, dir / "killed"));
     REQUIRE_MESSAGE(resumed->exit_code() == 0, resumed->err());

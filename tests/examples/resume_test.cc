@@ -106,11 +106,11 @@ TEST_CASE("killed before and after the buckets were planned anew") {
   const std::string plan = testing::read_text(baseline(3).dir / "run/bucket_plan.json");
   REQUIRE(!plan.empty());
   for (const char* point : {
-           "atomic_file.before_rename@1",  // run.json, before the first step
-           "atomic_file.before_rename@2",  // the first checkpoint, after two steps
-           "atomic_file.after_rename@2",
-           "atomic_file.before_rename@3",  // bucket_plan.json
-           "atomic_file.after_rename@7",
+           "atomic_file.before_rename@1",  // run.json, before the first step; then two logs
+           "atomic_file.before_rename@4",  // the first checkpoint, after two steps
+           "atomic_file.after_rename@4",
+           "atomic_file.before_rename@5",  // bucket_plan.json
+           "atomic_file.after_rename@9",
        }) {
     CAPTURE(point);
     const testing::TempDir dir;
