@@ -4,6 +4,7 @@
 // LOCKSTEP_COMMAND_LINE).
 #include "lockstep/base/str.h"
 #include "lockstep/tests/support/process.h"
+#include "lockstep/tests/support/regex.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>

@@ -4,13 +4,13 @@
 #include "lockstep/report/html.h"
 #include "lockstep/report/timeline_data.h"
 #include "lockstep/tests/report/sample_run.h"
+#include "lockstep/tests/support/regex.h"
 #include "lockstep/tests/support/temp_dir.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
-#include <regex>
 
 namespace lockstep::report {
 namespace {

@@ -1,9 +1,10 @@
 // What headers declare, so that a test can tell that its table leaves nothing out.
 #pragma once
 
+#include "lockstep/tests/support/regex.h"
+
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <set>
 #include <string>
 
