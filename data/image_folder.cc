@@ -1,5 +1,6 @@
 #include "lockstep/data/image_folder.h"
 
+#include "lockstep/base/fnv.h"
 #include "lockstep/base/log.h"
 #include "lockstep/io/file.h"
 
@@ -93,10 +94,9 @@ std::vector<std::string> list_images(const fs::path& folder) {
   });
 }
 
-/// FNV-1a (Fowler, Noll, Vo), mixed once more: its last bytes hardly reach the high bits.
+/// Mixed once more, because images are ordered by it.
 uint64_t hash(std::string_view text) {
-  uint64_t value = 0xcbf29ce484222325;
-  for (const char c : text) value = (value ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  uint64_t value = fnv1a(text);
   value ^= value >> 32;
   value *= 0xd6e8feb86659fd93;
   return value ^ value >> 32;

@@ -1,6 +1,7 @@
 #include "lockstep/distributed/comm/job_token.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/fnv.h"
 
 #include <crypt.h>
 #include <fcntl.h>
@@ -53,11 +54,9 @@ void check_token(const std::string& token, const std::string& source) {
 
 /// `secret` and `job` through crypt(3)'s SHA-512: nobody gets from the one back to the other.
 std::string derived(const std::string& secret, const std::string& job) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a: the salt has 16 characters
-  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   char setting[64];
   std::snprintf(setting, sizeof setting, "$6$rounds=1000$%016llx$",
-                static_cast<unsigned long long>(hash));
+                static_cast<unsigned long long>(fnv1a(job)));  // a salt has 16 characters
   const auto data = std::make_unique<crypt_data>();
   const char* result = ::crypt_r(secret.c_str(), setting, data.get());
   if (result == nullptr || !std::string(result).starts_with(setting)) {

@@ -1,6 +1,7 @@
 #include "lockstep/distributed/comm/meeting_point.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/fnv.h"
 
 #include <charconv>
 
@@ -59,8 +60,7 @@ std::string host_by_launcher(const RankEnv& rank) {
 }  // namespace
 
 uint16_t port_of_job(const std::string& job) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  const uint64_t hash = fnv1a(job);
   return static_cast<uint16_t>(kFirstPort + (hash ^ (hash >> 32)) % kPorts);
 }
 
