@@ -8,6 +8,7 @@
 // [out, kh, kw, in] here.
 #pragma once
 
+#include "lockstep/models/exchange.h"
 #include "lockstep/nn/module.h"
 #include "lockstep/tensor/named_tensor.h"
 
@@ -28,16 +29,6 @@ std::vector<NamedTensor> from_torchvision(std::span<const NamedTensor> state);
 /// IoError when it cannot be written.
 void export_resnet(const std::string& path, std::span<const NamedTensor> state,
                    const std::string& model);
-
-/// What import_resnet found. All empty but `loaded` when file and model are the same.
-struct ImportReport {
-  std::vector<std::string> loaded;
-  std::vector<std::string> missing;      // the model has it, the file has not
-  std::vector<std::string> unexpected;   // the file has it, the model has not
-  std::vector<std::string> other_shape;  // "fc.bias: wanted [10], got [1000]"; or another dtype
-  /// "60 of 62 tensors loaded; 2 of another shape (fc.weight: ..., ...)", in one line.
-  std::string text() const;
-};
 
 /// Loads a file in torchvision's format into `model`, converting f16, bf16 and f64 to the model's
 /// dtype. Strict: Module::load_state_dict's ArgumentError, led by the file's name, for names that

