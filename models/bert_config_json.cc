@@ -1,7 +1,7 @@
 // Hugging Face's config.json.
 #include "lockstep/base/error.h"
 #include "lockstep/io/atomic_file.h"
-#include "lockstep/io/input_file.h"
+#include "lockstep/io/file.h"
 #include "lockstep/models/bert_config.h"
 
 #include <nlohmann/json.hpp>

@@ -116,20 +116,29 @@ struct Visible {
   }
 };
 
-/// row[j] *= factor where probability j of row number `row_number` is kept, else 0.
-template <class C>
-void drop(const AttentionParams& params, int64_t row_number, int64_t keys, int64_t count, C* row) {
+/// Calls fn(first, count, factors) for pieces of the probabilities of row number `row_number`: what
+/// dropout multiplies each by, 0 where it is dropped.
+template <class C, class Fn>
+void with_factors(const AttentionParams& params, int64_t row_number, int64_t keys, int64_t count,
+                  Fn&& fn) {
   const int64_t first_block = row_number * ((keys + 3) / 4);
   const C factor = static_cast<C>(params.dropout.factor);
   constexpr int64_t kStep = 4 * cpu::kPhiloxLanes;
   cpu::PhiloxNumbers numbers;
+  C factors[kStep];
   for (int64_t at = 0; at < count; at += kStep) {
     cpu::philox_lanes(params.dropout.range, first_block + at / 4, numbers);
-    for (int64_t i = 0; i < std::min(kStep, count - at); ++i) {
-      const bool kept = (numbers[static_cast<size_t>(i)] >> 8) >= params.dropout.threshold;
-      row[at + i] = kept ? row[at + i] * factor : C(0);
-    }
+    for (size_t i = 0; i < kStep; ++i)
+      factors[i] = (numbers[i] >> 8) >= params.dropout.threshold ? factor : C(0);
+    fn(at, std::min(kStep, count - at), factors);
   }
+}
+
+template <class C>
+void drop(const AttentionParams& params, int64_t row_number, int64_t keys, int64_t count, C* row) {
+  with_factors<C>(params, row_number, keys, count, [=](int64_t at, int64_t n, const C* factors) {
+    for (int64_t i = 0; i < n; ++i) row[at + i] *= factors[i];
+  });
 }
 
 /// Scores become probabilities, those that are not seen 0; returns the log-sum-exp, infinite when
@@ -259,13 +268,24 @@ struct Backward {
                       of_p + i * keys);
       }
       // dp becomes the gradient of the scores; the sum over a row of p * dp is that of grad_out *
-      // out, with dropout as well.
+      // out, with dropout as well. Then p becomes what was multiplied with v.
       for (int64_t i = 0; i < count; ++i) {
         C* line = of_dp + i * keys;
-        if (params.drop) drop(params, row + i, l.keys, keys, line);
+        C* probability = of_p + i * keys;
         const C delta = block_do.row(i).dot(block_o.row(i));
-        const C* probability = of_p + i * keys;
-        for (int64_t j = 0; j < keys; ++j) line[j] = probability[j] * (line[j] - delta) * scale;
+        if (!params.drop) {
+          for (int64_t j = 0; j < keys; ++j) line[j] = probability[j] * (line[j] - delta) * scale;
+          continue;
+        }
+        with_factors<C>(params, row + i, l.keys, keys,
+                        [=](int64_t at, int64_t n, const C* factors) {
+                          C* d = line + at;
+                          C* p_of = probability + at;
+                          for (int64_t j = 0; j < n; ++j) {
+                            d[j] = p_of[j] * (d[j] * factors[j] - delta) * scale;
+                            p_of[j] *= factors[j];
+                          }
+                        });
       }
       if (grad_q.wanted()) {
         Block<C> dq(of_dq, count, width);
@@ -273,10 +293,7 @@ struct Backward {
         grad_q.put(batch, h, first, dq);
       }
       if (grad_k.wanted()) dk.topRows(keys).noalias() += dp.transpose() * block_q;
-      if (!grad_v.wanted()) continue;
-      for (int64_t i = 0; params.drop && i < count; ++i)
-        drop(params, row + i, l.keys, keys, of_p + i * keys);
-      dv.topRows(keys).noalias() += p.transpose() * block_do;
+      if (grad_v.wanted()) dv.topRows(keys).noalias() += p.transpose() * block_do;
     }
     if (grad_k.wanted()) grad_k.put(batch, h, 0, dk);
     if (grad_v.wanted()) grad_v.put(batch, h, 0, dv);

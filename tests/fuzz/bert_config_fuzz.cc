@@ -1,7 +1,7 @@
 // A config.json of a BERT: it is taken, and then it is one that models may be made of and that is
 // written and read back the same; or it is refused with one line.
 
-// sources: models/bert_config.cc models/bert_config_json.cc io/atomic_file.cc io/input_file.cc
+// sources: models/bert_config.cc models/bert_config_json.cc io/atomic_file.cc io/file.cc
 // sources: base/failpoint.cc base/log.cc
 
 #include "lockstep/base/error.h"

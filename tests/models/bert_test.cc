@@ -53,8 +53,9 @@ double largest(const Tensor& x) {
 
 /// Every tensor of `list` equals the golden one of its name. A bias of the keys shifts all scores
 /// of a query alike, which softmax does not see: its gradient is 0 but for rounding, and is held
-/// against that of the queries' bias.
-void check_all(const std::vector<NamedTensor>& list, const std::string& prefix, double tolerance) {
+/// against that of the queries' bias; what AdamW makes of f32's rounding is within `of_keys`.
+void check_all(const std::vector<NamedTensor>& list, const std::string& prefix, double tolerance,
+               double of_keys) {
   size_t wanted = 0;
   for (const auto& entry : golden().tensors) wanted += entry.name.starts_with(prefix) ? 1 : 0;
   CHECK(list.size() == wanted);
@@ -65,7 +66,8 @@ void check_all(const std::vector<NamedTensor>& list, const std::string& prefix, 
       const Tensor& queries = golden().at(prefix + name.substr(0, key) + "query.bias");
       CHECK(largest(tensor) <= tolerance * largest(queries));
     } else {
-      CHECK(relative_difference(tensor, golden().at(prefix + name)) <= tolerance);
+      CHECK(relative_difference(tensor, golden().at(prefix + name)) <=
+            (key == std::string::npos ? tolerance : of_keys));
     }
   }
 }
@@ -74,7 +76,7 @@ void check_all(const std::vector<NamedTensor>& list, const std::string& prefix, 
 TEST_CASE("pretraining: transformers' logits, loss and every gradient; five steps of AdamW") {
   for (const auto& [dtype, tolerance] :
        {std::pair{DType::kF32, 1e-5}, std::pair{DType::kF64, 1e-6}}) {
-    CAPTURE(name_of(dtype));
+    CAPTURE(std::string(name_of(dtype)));
     Generator rng(1);
     const auto model = load_bert<BertForPreTraining>(kSmallBert, rng);
     model->to(dtype);
@@ -91,18 +93,19 @@ TEST_CASE("pretraining: transformers' logits, loss and every gradient; five step
         CHECK(relative_difference(out.seq_relationship_logits.data(), golden().at("next_logits")) <=
               tolerance);
         CHECK(relative_difference(loss.data(), golden().at("loss")) <= tolerance);
-        check_all(gradients(*model), "grad.", tolerance);
+        check_all(gradients(*model), "grad.", tolerance, tolerance);
       }
       optimizer.step();
     }
-    check_all(to_hugging_face(model->state_dict()), "after.", 1e-5);
+    check_all(to_hugging_face(model->state_dict()), "after.", 1e-5,
+              dtype == DType::kF32 ? 1e-3 : 1e-5);
   }
 }
 
 TEST_CASE("sequence classification: transformers' logits, loss and every gradient") {
   for (const auto& [dtype, tolerance] :
        {std::pair{DType::kF32, 1e-5}, std::pair{DType::kF64, 1e-6}}) {
-    CAPTURE(name_of(dtype));
+    CAPTURE(std::string(name_of(dtype)));
     BertConfig config = small_bert_config();
     config.num_labels = 3;
     Generator rng(1);
@@ -120,7 +123,7 @@ TEST_CASE("sequence classification: transformers' logits, loss and every gradien
     loss.backward();
     CHECK(relative_difference(logits.data(), golden().at("class.logits")) <= tolerance);
     CHECK(relative_difference(loss.data(), golden().at("class.loss")) <= tolerance);
-    check_all(gradients(model), "class.grad.", tolerance);
+    check_all(gradients(model), "class.grad.", tolerance, tolerance);
   }
 }
 

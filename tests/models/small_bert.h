@@ -20,8 +20,8 @@ inline BertConfig small_bert_config() {
           .max_position_embeddings = 20};
 }
 
-/// Sequences of half to full length, the second halves of type 1; about every fifth token masked,
-/// more in later sequences.
+/// Sequences of half to full length, the second halves of type 1; every third token of the first is
+/// masked, every fourth of the second, and so on.
 struct SmallBatch {
   BertInput input;
   Tensor masked_positions, masked_labels, next_labels;
@@ -41,7 +41,7 @@ struct SmallBatch {
         ids.push_back(s < used ? 1 + roll(59) : 0);
         types.push_back(2 * s >= used && s < used ? 1 : 0);
         padding.push_back(s < used ? 0 : 1);
-        if (s < used && roll(5 + 2 * (batch - b)) == 0) {
+        if (s < used && roll(3 + b) == 0) {
           positions.push_back(b * length + s);
           labels.push_back(roll(60));
         }
