@@ -24,9 +24,12 @@ void apply(const Tensor& x, const DropoutMask& mask, const Dest& y) {
         cpu::philox_lanes(mask.range, step * cpu::kPhiloxLanes, numbers);
         const int64_t first = step * kStep;
         const int64_t width = std::min(kStep, count - first);
+        // Read whether kept or not, so that the loop is plain vector code.
+#pragma omp simd
         for (int64_t i = 0; i < width; ++i) {
+          const C scaled = factor * static_cast<C>(in[first + i]);
           const bool kept = (numbers[static_cast<size_t>(i)] >> 8) >= mask.threshold;
-          const C value = kept ? factor * static_cast<C>(in[first + i]) : C(0);
+          const C value = kept ? scaled : C(0);
           out[first + i] = T(accumulate ? static_cast<C>(out[first + i]) + value : value);
         }
       }
