@@ -33,7 +33,9 @@ std::vector<int64_t> paper_sizes();
 std::vector<SweepPoint> all_reduce_sweep(const SweepOptions& options, ProcessGroup& group,
                                          const std::function<void(int64_t)>& progress = {});
 
-/// The smallest size that is within 10 % of the fastest: larger tensors gain nothing beyond it.
+/// Medians of a few repetitions on a machine with other work differ by about that.
+inline constexpr int kKneePercent = 20;
+/// The smallest size that is within kKneePercent of the fastest: larger tensors gain little.
 int64_t knee_of(const std::vector<SweepPoint>& points);
 
 /// A Markdown table.

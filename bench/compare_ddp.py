@@ -27,7 +27,7 @@ class Lockstep:
     """bench/train_step: all of Lockstep's ways in one child."""
 
     def __init__(self, args, ways):
-        command = [args.binary, "--threads", str(args.threads), "--model", args.model, "--stem", args.stem,
+        command = [args.binary, "--threads", str(args.threads), "--model", args.model,
                    "--size", str(args.size), "--batch", str(args.batch), "--classes", str(args.classes)]
         for way in ways:
             command += ["--way", way]
@@ -52,7 +52,7 @@ class Torch:
 
         torch.manual_seed(1)
         model = getattr(torchvision.models, args.model)(num_classes=args.classes)
-        if args.stem == "cifar":
+        if args.size <= 64:  # as Lockstep's
             model.conv1 = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False)
             model.maxpool = torch.nn.Identity()
         layout = torch.channels_last if channels_last else torch.contiguous_format
@@ -91,7 +91,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default="bazel-bin/bench/train_step")
     parser.add_argument("--model", default="resnet50")
-    parser.add_argument("--stem", default="imagenet", choices=["imagenet", "cifar"])
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--classes", type=int, default=1000)

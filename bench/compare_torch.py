@@ -20,8 +20,8 @@ import sys
 import time
 
 CASES = {
-    "resnet18": dict(model="resnet18", stem="cifar", size=32, batch=64, classes=10),
-    "resnet50": dict(model="resnet50", stem="imagenet", size=224, batch=8, classes=1000),
+    "resnet18": dict(model="resnet18", size=32, batch=64, classes=10),
+    "resnet50": dict(model="resnet50", size=224, batch=8, classes=1000),
 }
 
 
@@ -55,7 +55,7 @@ class Torch:
         torch.manual_seed(1)
         self.torch = torch
         model = getattr(torchvision.models, case["model"])(num_classes=case["classes"])
-        if case["stem"] == "cifar":
+        if case["size"] <= 64:  # as Lockstep's
             model.conv1 = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False)
             model.maxpool = torch.nn.Identity()
         layout = torch.channels_last if channels_last else torch.contiguous_format

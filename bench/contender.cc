@@ -1,16 +1,14 @@
 #include "lockstep/bench/contender.h"
 
-#include "lockstep/autograd/ops/loss.h"
-#include "lockstep/tensor/ops/random.h"
+#include "lockstep/optim/sgd.h"
 
 #include <time.h>
 
+#include <memory>
 #include <sstream>
 
 namespace lockstep::bench {
 namespace {
-
-constexpr int64_t kLargestCifarImage = 64;  // pixels
 
 double cpu_ms() {
   timespec t{};
@@ -19,22 +17,6 @@ double cpu_ms() {
 }
 
 }  // namespace
-
-ResNetStem stem_for(int64_t image_size) {
-  return image_size <= kLargestCifarImage ? ResNetStem::kCifar : ResNetStem::kImageNet;
-}
-
-SyntheticBatch make_batch(const Workload& workload, uint64_t seed) {
-  SyntheticBatch batch{
-      Tensor::empty({workload.batch, workload.size, workload.size, 3}, DType::kF32),
-      Tensor::empty({workload.batch}, DType::kI64)};
-  Generator rng(seed);
-  ops::normal(batch.images, 0, 1, rng);
-  for (int64_t i = 0; i < workload.batch; ++i) {
-    batch.labels.mutable_data<int64_t>()[i] = i % workload.classes;
-  }
-  return batch;
-}
 
 std::string Way::name() const {
   std::ostringstream text;
@@ -47,42 +29,28 @@ std::string Way::name() const {
 }
 
 Contender::Contender(const Workload& workload, const Way& way, ProcessGroup& group)
-    : way_(way), rng_(1) {
-  model_ = make_resnet(workload.model, {.classes = workload.classes, .stem = workload.stem}, rng_);
-  if (way.timeline) timeline_.emplace();
-  ddp_.emplace(*model_, group,
-               DdpOptions{.mode = way.mode,
-                          .bucket_cap_mb = way.cap_mb,
-                          .last_bucket_cap_mb = way.last_cap_mb,
-                          .timeline = timeline()});
-  optimizer_.emplace(model_->named_parameters(), SgdOptions{.lr = 0.01, .momentum = 0.9});
+    : timeline_(way.timeline ? std::optional<Timeline>(std::in_place) : std::nullopt),
+      batch_(make_batch(workload, group.rank())),
+      replica_(make_loss_model(workload), group, options(way)) {}
+
+ReplicaOptions Contender::options(const Way& way) {
+  return {.ddp = {.mode = way.mode,
+                  .bucket_cap_mb = way.cap_mb,
+                  .last_bucket_cap_mb = way.last_cap_mb,
+                  .timeline = timeline()},
+          .micro_batches = way.sync_every,
+          .optimizer = [](std::vector<NamedParameter> parameters) {
+            return std::make_unique<Sgd>(std::move(parameters),
+                                         SgdOptions{.lr = 0.01, .momentum = 0.9});
+          }};
 }
 
-void Contender::backward(const Variable& loss, bool synchronize) {
-  if (synchronize) return loss.backward();
-  const NoSync accumulate_only = ddp_->no_sync();
-  loss.backward();
-}
-
-StepCost Contender::step(const SyntheticBatch& batch) {
+StepCost Contender::step() {
   StepCost cost;
   const double cpu_before = cpu_ms();
   const int64_t begin = Timeline::now_ns();
   if (timeline_) timeline_->begin_step(step_);
-  optimizer_->zero_grad();
-  for (int i = 1; i <= way_.sync_every; ++i) {
-    Variable loss;
-    {
-      const ScopedSpan span(timeline(), Activity::kForward);
-      loss = cross_entropy(model_->forward(Variable(batch.images)), batch.labels);
-    }
-    const ScopedSpan span(timeline(), Activity::kBackward);
-    backward(loss, /*synchronize=*/i == way_.sync_every);
-  }
-  {
-    const ScopedSpan span(timeline(), Activity::kOptimizer);
-    optimizer_->step();
-  }
+  replica_.step([this](int64_t) { return batch_; });
   if (timeline_) cost.times = timeline_->end_step();
   ++step_;
   cost.wall_ms = static_cast<double>(Timeline::now_ns() - begin) * 1e-6;

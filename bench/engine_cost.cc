@@ -50,8 +50,8 @@ int main(int argc, char** argv) {
   int threads = 1, times = 40, pairs = 5;
   CLI::App app{"What the data-parallel engine costs on one process", "engine_cost"};
   app.footer("Example: engine_cost --model resnet18 --size 32 --times 30");
-  app.add_option("--model", workload.model, "resnet18, resnet50, ...");
-  app.add_option("--size", workload.size, "height and width of the images");
+  app.add_option("--model", workload.task.model, "resnet18, resnet50, ...");
+  app.add_option("--size", workload.task.image_size, "height and width of the images");
   app.add_option("--batch", workload.batch, "images in a step");
   app.add_option("--threads", threads, "OpenMP threads");
   app.add_option("--times", times, "times that all is made anew; at least 30 for a claim");
@@ -60,7 +60,6 @@ int main(int argc, char** argv) {
   omp_set_num_threads(threads);
 
   const auto group = make_single_group();
-  const auto batch = bench::make_batch(workload, 2);
   std::mt19937 dice(1);
   std::array<size_t, kWays.size()> order = {0, 1, 2};
   std::vector<double> engine, timeline, local_ms;
@@ -74,7 +73,7 @@ int main(int argc, char** argv) {
     std::vector<double> engine_here, timeline_here;
     for (int p = -2; p < pairs; ++p) {  // two to warm up
       std::shuffle(order.begin(), order.end(), dice);
-      for (size_t k : order) ms[k] = all[k]->step(batch).wall_ms;
+      for (size_t k : order) ms[k] = all[k]->step().wall_ms;
       if (p < 0) continue;
       local_ms.push_back(ms[0]);
       engine_here.push_back(ms[1] / ms[0]);
@@ -85,8 +84,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "\rround %d/%d", t + 1, times);
   }
   std::printf("\n%s, %d x %d, batch %d, %d thread(s); a step without the engine takes %.1f ms\n\n",
-              workload.model.c_str(), static_cast<int>(workload.size),
-              static_cast<int>(workload.size), static_cast<int>(workload.batch), threads,
+              workload.task.model.c_str(), static_cast<int>(workload.task.image_size),
+              static_cast<int>(workload.task.image_size), static_cast<int>(workload.batch), threads,
               median(local_ms));
   std::printf("| | median | upper 95 %% bound | ratios |\n|---|---|---|---|\n");
   report("overlapped against local", engine);

@@ -41,8 +41,11 @@ struct OverlapEfficiency {
   /// (bucketed - overlapped) / min(backward, communication); 1: all that backward could cover.
   double efficiency = 0;
   /// What the processor time that communication takes leaves of it, where all processors compute
-  /// anyway: (communication - processor time) / min(backward, communication), at most 1.
-  double bound = 1;
+  /// anyway: (communication - processor time) / min(backward, communication), from 0 to 1. That
+  /// time, beyond local's, differs: while ranks sleep in a bucketed step, the kernel's interrupts
+  /// are nobody's time; in an overlapped one they are, and computing finds its caches used.
+  double bound_bucketed = 1;
+  double bound_overlapped = 1;
   /// bucketed / (local + communication): the figures above mean something within 5 % of 1.
   double additivity = 0;
 };

@@ -36,36 +36,31 @@ bench::Way parse_way(const std::string& text) {
 }
 
 int run(int argc, char** argv) {
-  bench::Workload workload{
-      .model = "resnet18", .stem = ResNetStem::kImageNet, .size = 224, .batch = 8, .classes = 1000};
-  std::string stem = "imagenet";
+  bench::Workload workload{{.model = "resnet18", .image_size = 224, .classes = 1000}, 8};
   std::vector<std::string> names = {"overlapped:25"};
   int threads = 2;
   CLI::App app{"One training step for each line on standard input", "train_step"};
   app.footer(
       "Example: train_step --model resnet50 --batch 16 --threads 1 --way local --way "
       "overlapped:25");
-  app.add_option("--model", workload.model, "resnet18, resnet50, ...");
-  app.add_option("--stem", stem, "imagenet or cifar")->check(CLI::IsMember({"imagenet", "cifar"}));
-  app.add_option("--size", workload.size, "height and width of the images");
+  app.add_option("--model", workload.task.model, "resnet18, resnet50, ...");
+  app.add_option("--size", workload.task.image_size, "height and width of the images");
   app.add_option("--batch", workload.batch, "images in a step");
-  app.add_option("--classes", workload.classes, "classes");
+  app.add_option("--classes", workload.task.classes, "classes");
   app.add_option("--threads", threads, "OpenMP threads");
   app.add_option("--way", names, "how gradients are averaged: overlapped:25, naive, ...");
   if (const auto code = parse_command_line(app, normalize_flags(argc, argv))) return *code;
   omp_set_num_threads(threads);
-  workload.stem = stem == "cifar" ? ResNetStem::kCifar : ResNetStem::kImageNet;
 
   const auto group = make_process_group();
   std::vector<std::unique_ptr<bench::Contender>> contenders;
   for (const std::string& name : names) {
     contenders.push_back(std::make_unique<bench::Contender>(workload, parse_way(name), *group));
   }
-  const auto batch = bench::make_batch(workload, static_cast<uint64_t>(group->rank()) + 1);
   for (std::string line; std::getline(std::cin, line);) {
     const auto which = static_cast<size_t>(std::atoi(line.c_str()));
     check(which < contenders.size(), "wanted the number of a --way, got '", line, "'");
-    const bench::StepCost cost = contenders[which]->step(batch);
+    const bench::StepCost cost = contenders[which]->step();
     std::printf(
         "{\"forward\": %.3f, \"backward\": %.3f, \"optimizer\": %.3f, \"total\": %.3f, "
         "\"communication\": %.3f, \"exposed\": %.3f}\n",

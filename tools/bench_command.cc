@@ -1,5 +1,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/bench/all_reduce_sweep.h"
+#include "lockstep/bench/charts.h"
 #include "lockstep/bench/step_bench.h"
 #include "lockstep/distributed/comm/launcher.h"
 #include "lockstep/distributed/comm/make_process_group.h"
@@ -34,7 +35,7 @@ using bench::WayCost;
 struct Common {
   int nproc = 2;
   std::optional<int> threads;
-  std::string json;
+  std::string json, picture;
 };
 
 void add_common(CLI::App& app, Common& common) {
@@ -43,6 +44,7 @@ void add_common(CLI::App& app, Common& common) {
                  "Threads of each process; not given: the machine's processors shared out")
       ->check(CLI::Range(1, 1024));
   app.add_option("--json", common.json, "Write the figures to this file, too");
+  app.add_option("-o,--output", common.picture, "Draw them into this SVG file");
 }
 
 /// Starts the ranks, or is one of them: fn(group, whether it speaks).
@@ -57,6 +59,10 @@ int on_ranks(const Common& common, const GroupFlags& flags,
   set_threads(common.threads.value_or(0), place);
   fn(*group, group->rank() == 0);
   return 0;
+}
+
+void write_picture(const std::string& path, const std::string& svg) {
+  if (!path.empty()) write_file_atomically(path, svg);
 }
 
 void write_json(const std::string& path, const nlohmann::json& json) {
@@ -124,17 +130,18 @@ void bench_step(const StepArguments& a, ProcessGroup& group, bool speaks) {
   if (!speaks) return;
 
   const OverlapEfficiency efficiency = bench::overlap_efficiency(modes[0], modes[2], modes[3]);
-  std::printf(
-      "%s, %lld x %lld, batch %lld on each of %d processes (%s) x %d thread(s), f32; medians "
-      "of %d steps, ways in turn\n\n%s\n",
-      a.workload.model.c_str(), static_cast<long long>(a.workload.size),
-      static_cast<long long>(a.workload.size), static_cast<long long>(a.workload.batch),
-      group.size(), group.backend(), omp_get_max_threads(), a.rounds,
-      bench::cost_table(modes).c_str());
+  const std::string what =
+      str(a.workload.task.model, ", ", a.workload.task.image_size, " x ", a.workload.task.image_size,
+          ", batch ", a.workload.batch, " on each of ", group.size(), " processes (",
+          group.backend(), ") x ", omp_get_max_threads(),
+          omp_get_max_threads() == 1 ? " thread" : " threads", ", f32");
+  std::printf("%s; medians of %d steps, ways in turn\n\n%s\n", what.c_str(), a.rounds,
+              bench::cost_table(modes).c_str());
   std::printf("By bucket size:\n\n%s\n%s\n", bench::cost_table(caps).c_str(),
               bench::to_text(efficiency).c_str());
-  write_json(a.common.json, {{"model", a.workload.model},
-                             {"image_size", a.workload.size},
+  write_picture(a.common.picture, bench::step_chart(what, modes, caps));
+  write_json(a.common.json, {{"model", a.workload.task.model},
+                             {"image_size", a.workload.task.image_size},
                              {"batch_size", a.workload.batch},
                              {"world_size", group.size()},
                              {"backend", group.backend()},
@@ -143,7 +150,8 @@ void bench_step(const StepArguments& a, ProcessGroup& group, bool speaks) {
                              {"modes", to_json(modes)},
                              {"caps", to_json(caps)},
                              {"efficiency", efficiency.efficiency},
-                             {"efficiency_bound", efficiency.bound},
+                             {"efficiency_bound_bucketed", efficiency.bound_bucketed},
+                             {"efficiency_bound_overlapped", efficiency.bound_overlapped},
                              {"additivity", efficiency.additivity}});
 }
 
@@ -161,12 +169,12 @@ Command step_command(CLI::App& bench_app) {
       "--batch-size 8");
   const auto a = std::make_shared<StepArguments>();
   add_common(*app, a->common);
-  app->add_option("--model", a->workload.model, "resnet8, resnet18, resnet50, ...");
-  app->add_option("--image-size", a->workload.size, "Height and width, pixels")
+  app->add_option("--model", a->workload.task.model, "resnet8, resnet18, resnet50, ...");
+  app->add_option("--image-size", a->workload.task.image_size, "Height and width, pixels")
       ->check(CLI::Range(8, 1024));
   app->add_option("--batch-size", a->workload.batch, "Images of each process")
       ->check(CLI::Range(1, 65536));
-  app->add_option("--classes", a->workload.classes, "Classes")->check(CLI::Range(2, 100000));
+  app->add_option("--classes", a->workload.task.classes, "Classes")->check(CLI::Range(2, 100000));
   app->add_option("--bucket-caps-mb", a->caps, "Bucket sizes to try")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 1e6));
@@ -178,7 +186,6 @@ Command step_command(CLI::App& bench_app) {
   app->add_option("--rounds", a->rounds, "Steps of each way")->check(CLI::Range(1, 100000));
   add_group_flags(*app, a->group);
   return {app, [a] {
-            a->workload.stem = bench::stem_for(a->workload.size);
             return on_ranks(a->common, a->group, [&](ProcessGroup& group, bool speaks) {
               bench_step(*a, group, speaks);
             });
@@ -201,11 +208,12 @@ void bench_all_reduce(const SweepArguments& a, ProcessGroup& group, bool speaks)
   });
   if (!speaks) return;
   if (::isatty(2) != 0) std::fprintf(stderr, "\n");
-  std::printf(
-      "%lld f32 values summed over %d ranks (%s)\n\n%s\nlarger tensors gain less than 10 %% "
-      "beyond %lld elements\n",
-      static_cast<long long>(a.sweep.elements), group.size(), group.backend(),
-      bench::sweep_table(points).c_str(), static_cast<long long>(bench::knee_of(points)));
+  const std::string what = str(a.sweep.elements, " f32 values summed over ", group.size(),
+                               " ranks (", group.backend(), ")");
+  std::printf("%s\n\n%s\nlarger tensors gain less than %d %% beyond %lld elements\n", what.c_str(),
+              bench::sweep_table(points).c_str(), bench::kKneePercent,
+              static_cast<long long>(bench::knee_of(points)));
+  write_picture(a.common.picture, bench::sweep_chart(what, points));
   nlohmann::json list = nlohmann::json::array();
   for (const SweepPoint& p : points) {
     list.push_back({{"elements", p.size},
