@@ -67,7 +67,8 @@ int64_t knee_of(const std::vector<SweepPoint>& points) {
   for (const SweepPoint& point : points) best = std::min(best, point.seconds);
   int64_t knee = 0;
   for (const SweepPoint& point : points) {
-    if (point.seconds * 100 <= (100 + kKneePercent) * best && (knee == 0 || point.size < knee)) knee = point.size;
+    if (point.seconds * 100 <= (100 + kKneePercent) * best && (knee == 0 || point.size < knee))
+      knee = point.size;
   }
   return knee;
 }

@@ -126,8 +126,8 @@ std::string sweep_chart(const std::string& title, const std::vector<SweepPoint>&
   chart.y = report::log_axis(std::max(low, 1e-9), std::max(high, 1e-9), 6);
   chart.lines = {line};
   constexpr double kHeight = 320;
-  return report::svg_document(
-      kWidth, kHeight, draw_chart(chart, {kMargin, 8, kWidth - 2 * kMargin, kHeight - 16}));
+  return report::svg_document(kWidth, kHeight,
+                              draw_chart(chart, {kMargin, 8, kWidth - 2 * kMargin, kHeight - 16}));
 }
 
 }  // namespace lockstep::bench

@@ -122,12 +122,13 @@ std::string cost_table(const std::vector<WayCost>& costs) {
 
 std::string to_text(const OverlapEfficiency& e) {
   char line[256];
-  std::snprintf(line, sizeof line,
-                "overlap efficiency %.2f; communication's own processor time leaves at most %.2f as "
-                "overlapped steps pay it, %.2f as bucketed ones do (bucketed = %.2f x (local + "
-                "communication)%s)",
-                e.efficiency, e.bound_overlapped, e.bound_bucketed, e.additivity,
-                std::abs(e.additivity - 1) > 0.05 ? ": more than 5 % off, so it says little" : "");
+  std::snprintf(
+      line, sizeof line,
+      "overlap efficiency %.2f; communication's own processor time leaves at most %.2f as "
+      "overlapped steps pay it, %.2f as bucketed ones do (bucketed = %.2f x (local + "
+      "communication)%s)",
+      e.efficiency, e.bound_overlapped, e.bound_bucketed, e.additivity,
+      std::abs(e.additivity - 1) > 0.05 ? ": more than 5 % off, so it says little" : "");
   return line;
 }
 

@@ -130,11 +130,10 @@ void bench_step(const StepArguments& a, ProcessGroup& group, bool speaks) {
   if (!speaks) return;
 
   const OverlapEfficiency efficiency = bench::overlap_efficiency(modes[0], modes[2], modes[3]);
-  const std::string what =
-      str(a.workload.task.model, ", ", a.workload.task.image_size, " x ", a.workload.task.image_size,
-          ", batch ", a.workload.batch, " on each of ", group.size(), " processes (",
-          group.backend(), ") x ", omp_get_max_threads(),
-          omp_get_max_threads() == 1 ? " thread" : " threads", ", f32");
+  const std::string what = str(
+      a.workload.task.model, ", ", a.workload.task.image_size, " x ", a.workload.task.image_size,
+      ", batch ", a.workload.batch, " on each of ", group.size(), " processes (", group.backend(),
+      ") x ", omp_get_max_threads(), omp_get_max_threads() == 1 ? " thread" : " threads", ", f32");
   std::printf("%s; medians of %d steps, ways in turn\n\n%s\n", what.c_str(), a.rounds,
               bench::cost_table(modes).c_str());
   std::printf("By bucket size:\n\n%s\n%s\n", bench::cost_table(caps).c_str(),

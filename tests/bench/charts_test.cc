@@ -24,8 +24,8 @@ int count(const std::string& text, const std::string& what) {
 }
 
 TEST_CASE("a bar for each way, as long as its step") {
-  const std::string svg = step_chart(
-      "a <title>", {cost(DdpMode::kLocal, 25, 100), cost(DdpMode::kNaive, 25, 200)}, {});
+  const std::string svg =
+      step_chart("a <title>", {cost(DdpMode::kLocal, 25, 100), cost(DdpMode::kNaive, 25, 200)}, {});
   CHECK(svg.find("a &lt;title&gt;") != svg.npos);
   CHECK(svg.find(">local<") != svg.npos);
   CHECK(svg.find(">200 ms<") != svg.npos);
