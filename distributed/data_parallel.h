@@ -76,6 +76,8 @@ class DataParallel {
   /// Steps that were taken before: a resumed run's hooks count on.
   void set_steps(int64_t steps) { reducer_->set_steps(steps); }
   ProcessGroup& group() const { return group_; }
+  /// Whether backward averages over the ranks; not in local mode.
+  bool communicates() const { return options_.mode != DdpMode::kLocal; }
 
  private:
   void build();

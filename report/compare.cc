@@ -16,11 +16,11 @@ constexpr double kLogarithmic = 30;  // how far losses may differ on a linear ax
 
 /// What a panel shows of a run.
 struct Quantity {
-  const char* kind;
+  bool of_evaluations;
   const char* field;
   double factor;
 };
-constexpr Quantity kLoss{"train", "loss", 1}, kAccuracy{"epoch", "test_accuracy", 100};
+constexpr Quantity kLoss{false, "loss", 1}, kAccuracy{true, "test_accuracy", 100};
 
 double seconds_of(const RunLine& line) { return line["seconds"]; }
 double epochs_of(const RunLine& line) {
@@ -29,8 +29,7 @@ double epochs_of(const RunLine& line) {
 
 Points points_of(const RunData& run, const Quantity& quantity, double (*x_of)(const RunLine&)) {
   Points points;
-  for (const RunLine& line : run.lines) {
-    if (line.kind != quantity.kind) continue;
+  for (const RunLine& line : quantity.of_evaluations ? run.evaluations() : run.of_kind("train")) {
     const double x = x_of(line), y = line[quantity.field] * quantity.factor;
     // A damaged file may hold anything.
     if (std::abs(x) < 1e15 && std::abs(y) < 1e15 && x >= 0) points.emplace_back(x, y);
@@ -81,7 +80,7 @@ Chart panel(const std::vector<RunData>& runs, const Quantity& quantity, bool ove
       y.add(value);
     }
   }
-  const bool loss = quantity.kind == kLoss.kind;
+  const bool loss = !quantity.of_evaluations;
   chart.x_title = over_time ? "time" : "epochs";
   chart.title = loss ? "Training loss" : "Test accuracy, %";
   if (y.high < y.low) return chart;  // no values

@@ -129,11 +129,11 @@ std::string compare_table(const std::vector<RunData>& runs) {
       {"run", "epochs", "accuracy", "best", "time", "samples/s", "exposed communication"}};
   const std::vector<std::string> labels = labels_of(runs);
   for (size_t i = 0; i < runs.size(); ++i) {
-    const auto train = runs[i].of_kind("train"), epochs = runs[i].of_kind("epoch");
-    const auto accuracy = column(epochs, "test_accuracy");
+    const auto train = runs[i].of_kind("train");
+    const auto accuracy = column(runs[i].evaluations(), "test_accuracy");
     rows.push_back(
-        {printable(labels[i]), str(epochs.size()), shown("%.2f %%", 100 * last_of(accuracy)),
-         shown("%.2f %%", 100 * greatest(accuracy)),
+        {printable(labels[i]), str(runs[i].of_kind("epoch").size()),
+         shown("%.2f %%", 100 * last_of(accuracy)), shown("%.2f %%", 100 * greatest(accuracy)),
          time_text(last_of(column(runs[i].lines, "seconds"))),
          shown("%.0f", median(column(train, "samples_per_second"))), exposed_text(runs[i], train)});
   }

@@ -19,11 +19,11 @@ struct Curve {
   Points points = {};
 };
 
-/// A field of the lines of a kind, against the step.
-Curve curve(const RunData& run, const char* name, const char* kind, const char* field,
+/// A field of the lines, against the step.
+Curve curve(const std::vector<RunLine>& lines, const char* name, const char* field,
             double factor = 1) {
   Curve result{name};
-  for (const RunLine& line : run.of_kind(kind)) {
+  for (const RunLine& line : lines) {
     const double x = line["step"], y = line[field];
     if (std::isfinite(x) && std::isfinite(y)) result.points.emplace_back(x, factor * y);
   }
@@ -77,6 +77,7 @@ std::string chart(const char* title, const std::vector<Curve>& curves, bool from
 
 std::string run_curves(const RunData& run, const RunSteps& steps) {
   const RankLog& log = steps.ranks.front();
+  const std::vector<RunLine> train = run.of_kind("train"), test = run.evaluations();
   const auto waits = [](const StepRecord& step) {
     return step.of(StepPart::kExposed) + step.of(StepPart::kPeerWait);
   };
@@ -84,15 +85,13 @@ std::string run_curves(const RunData& run, const RunSteps& steps) {
   return str(
       "<svg class=\"chart\" viewBox=\"0 0 ", 2 * kWidth + kGap, " ", 2 * kHeight + kGap,
       "\" role=\"img\" aria-label=\"Loss, accuracy, throughput and the time of steps\">\n",
-      chart("loss",
-            {curve(run, "training", "train", "loss"), curve(run, "test", "epoch", "test_loss")},
-            true, 0, 0),
+      chart("loss", {curve(train, "training", "loss"), curve(test, "test", "test_loss")}, true, 0,
+            0),
       chart("accuracy, %",
-            {curve(run, "training", "train", "accuracy", 100),
-             curve(run, "test", "epoch", "test_accuracy", 100)},
+            {curve(train, "training", "accuracy", 100), curve(test, "test", "test_accuracy", 100)},
             false, right, 0),
-      chart("samples per second, all ranks",
-            {curve(run, "samples/s", "train", "samples_per_second")}, true, 0, below),
+      chart("samples per second, all ranks", {curve(train, "samples/s", "samples_per_second")},
+            true, 0, below),
       chart(str("time of a step on rank ", log.rank, ", ms").c_str(),
             {curve(log, "whole step", [](const StepRecord& step) { return step.wall; }),
              curve(log, "exposed communication and waiting for ranks", waits)},

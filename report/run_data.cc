@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <string_view>
 
@@ -88,9 +89,15 @@ std::string RunData::setting(const std::string& wanted) const {
 
 std::vector<RunLine> RunData::of_kind(const std::string& kind) const {
   std::vector<RunLine> some;
-  for (const RunLine& line : lines) {
-    if (line.kind == kind) some.push_back(line);
-  }
+  std::copy_if(lines.begin(), lines.end(), std::back_inserter(some),
+               [&](const RunLine& line) { return line.kind == kind; });
+  return some;
+}
+
+std::vector<RunLine> RunData::evaluations() const {
+  std::vector<RunLine> some;
+  std::copy_if(lines.begin(), lines.end(), std::back_inserter(some),
+               [](const RunLine& line) { return line.is_evaluation(); });
   return some;
 }
 

@@ -12,11 +12,13 @@ namespace lockstep::report {
 
 /// A line of metrics.jsonl.
 struct RunLine {
-  std::string kind;  // "train": an interval of training; "epoch": an epoch's evaluation
+  /// "train": an interval of training; "epoch": an epoch's evaluation; "evaluation": another one.
+  std::string kind;
   std::vector<std::pair<std::string, double>> fields;  // in their order; NaN for null
 
   /// NaN when there is none.
   double operator[](const std::string& field) const;
+  bool is_evaluation() const { return kind == "epoch" || kind == "evaluation"; }
 };
 
 struct RunData {
@@ -32,6 +34,8 @@ struct RunData {
   std::string setting(const std::string& name) const;
   /// The lines of one kind.
   std::vector<RunLine> of_kind(const std::string& kind) const;
+  /// Those of epochs and the others.
+  std::vector<RunLine> evaluations() const;
 };
 
 /// Throws IoError for what is no run's folder, and for a run.json that is malformed.

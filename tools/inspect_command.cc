@@ -67,6 +67,7 @@ void print_checkpoint(const std::string& path, const TensorFileHeader& header) {
   if (checkpoint.best_accuracy >= 0) {
     std::printf("; best accuracy %.2f %%", 100 * checkpoint.best_accuracy);
   }
+  if (checkpoint.best_loss) std::printf("; best loss %.4f", *checkpoint.best_loss);
   std::printf("\n");
   for (const auto& [name, value] : checkpoint.traits) {
     std::printf("  %s %s\n", printable(name).c_str(), printable(value).c_str());

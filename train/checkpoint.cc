@@ -56,6 +56,9 @@ Checkpoint parse_metadata(const Metadata& metadata, const std::string& name) {
     checkpoint.position = {integer(json, "step", name), integer(json, "epoch", name),
                            integer(json, "batch", name)};
     checkpoint.best_accuracy = json.at("best_accuracy");
+    if (const auto loss = json.find("best_loss"); loss != json.end()) {
+      checkpoint.best_loss = loss->get<double>();
+    }
     for (const Json& trait : json.at("traits")) {
       checkpoint.traits.push_back({trait.at(0), trait.at(1)});
     }
@@ -105,6 +108,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   json["epoch"] = checkpoint.position.epoch;
   json["batch"] = checkpoint.position.batch;
   json["best_accuracy"] = checkpoint.best_accuracy;
+  if (checkpoint.best_loss) json["best_loss"] = *checkpoint.best_loss;
   json["traits"] = Json::array();
   for (const RunTrait& trait : checkpoint.traits) {
     json["traits"].push_back({trait.name, trait.value});
@@ -140,6 +144,15 @@ Checkpoint read_checkpoint_header(const std::string& path) {
 }
 
 bool is_checkpoint(const Metadata& metadata) { return metadata.contains(kMetadataKey); }
+
+void take_averages(Checkpoint& checkpoint) {
+  for (const NamedTensor& average : checkpoint.ema) {
+    const auto found = std::find_if(
+        checkpoint.model.begin(), checkpoint.model.end(),
+        [&](const NamedTensor& weight) { return average.name == "average." + weight.name; });
+    if (found != checkpoint.model.end()) found->tensor = average.tensor;
+  }
+}
 
 void check_traits(const std::string& name, const std::vector<RunTrait>& checkpoint,
                   const std::vector<RunTrait>& run) {

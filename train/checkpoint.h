@@ -24,6 +24,7 @@
 #include "lockstep/train/position.h"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +42,8 @@ struct RunTrait {
 struct Checkpoint {
   Position position;
   double best_accuracy = -1;  // fraction; -1: no evaluation so far
+  /// The least of an evaluation, where that decides which is the best; none in older files.
+  std::optional<double> best_loss = std::nullopt;
   std::vector<RunTrait> traits;
   /// By label; empty where the data set has none. Resuming takes no notice of them.
   std::vector<std::string> class_names;
@@ -71,6 +74,9 @@ Checkpoint read_checkpoint_header(const std::string& path);
 
 /// Whether a file with this metadata was written by write_checkpoint (of any version).
 bool is_checkpoint(const Metadata& metadata);
+
+/// Puts a checkpoint's averages in its weights' place; buffers are not averaged (optim/ema.h).
+void take_averages(Checkpoint& checkpoint);
 
 /// Throws ArgumentError that names the first trait in which this run and the checkpoint differ.
 void check_traits(const std::string& name, const std::vector<RunTrait>& checkpoint,

@@ -1,22 +1,23 @@
 #include "lockstep/train/evaluate.h"
 
-#include <optional>
-
 namespace lockstep {
 
-Meter::Result evaluate(Module& model, DataLoader& data, const BatchFn& batch_fn,
-                       ProcessGroup& group) {
+Evaluation evaluate(Module& model, BatchSource& data, ProcessGroup& group) {
   model.eval();
   const NoGrad no_grad;
-  Meter meter;
+  Meter meter, second;
   data.begin_epoch(0);
-  while (const std::optional<Batch> batch = data.next()) {
-    if (batch->size() == 0) continue;
-    const BatchResult result = batch_fn(*batch);
-    meter.add(result.loss.data().item(), result.correct, result.samples);
+  while (data.load()) {
+    const BatchResult result = data.run();
+    if (result.counted > 0) {
+      meter.add(result.loss.data().item(), result.correct, result.counted);
+    }
+    if (result.second.counted > 0) {
+      second.add(result.second.loss.data().item(), result.second.correct, result.second.counted);
+    }
   }
   model.train();
-  return meter.reduce(group);
+  return {meter.reduce(group), second.reduce(group)};
 }
 
 }  // namespace lockstep

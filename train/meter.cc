@@ -25,10 +25,10 @@ int64_t count_correct(const Tensor& logits, const Tensor& targets) {
   });
 }
 
-void Meter::add(double mean_loss, int64_t correct, int64_t samples) {
-  sums_[0] += mean_loss * static_cast<double>(samples);
+void Meter::add(double mean_loss, int64_t correct, int64_t counted) {
+  sums_[0] += mean_loss * static_cast<double>(counted);
   sums_[1] += static_cast<double>(correct);
-  sums_[2] += static_cast<double>(samples);
+  sums_[2] += static_cast<double>(counted);
 }
 
 Meter::Result Meter::reduce(ProcessGroup& group) const {

@@ -1,5 +1,6 @@
-// Meter: loss and accuracy over the samples of an interval. Each rank adds up its own; the ranks
-// are put together only when somebody looks, so a step costs no communication for it.
+// Meter: loss and accuracy over what was seen in an interval: images, masked tokens. Each rank adds
+// up its own; the ranks are put together only when somebody looks, so a step costs no communication
+// for it.
 #pragma once
 
 #include "lockstep/distributed/comm/process_group.h"
@@ -16,19 +17,19 @@ int64_t count_correct(const Tensor& logits, const Tensor& targets);
 
 class Meter {
  public:
-  /// `mean_loss` over `samples` samples, of which `correct` were right.
-  void add(double mean_loss, int64_t correct, int64_t samples);
+  /// `mean_loss` over `counted` items, of which `correct` were right.
+  void add(double mean_loss, int64_t correct, int64_t counted);
 
-  /// Means over all samples of all ranks; NaN when there were none. Collective.
+  /// Means over all items of all ranks; NaN when there were none. Collective.
   struct Result {
     double loss = 0;
     double accuracy = 0;
-    int64_t samples = 0;
+    int64_t counted = 0;
   };
   Result reduce(ProcessGroup& group) const;
 
   void reset() { sums_ = {}; }
-  /// This rank's sums: loss, correct, samples.
+  /// This rank's sums: loss, correct, counted.
   const std::array<double, 3>& sums() const { return sums_; }
   void set_sums(const std::array<double, 3>& sums) { sums_ = sums; }
 

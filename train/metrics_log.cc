@@ -50,7 +50,7 @@ MetricsLog::~MetricsLog() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-std::string MetricsLog::write(const char* kind, int64_t epoch, int64_t step, Fields fields) {
+std::string MetricsLog::write(const char* kind, int64_t epoch, int64_t step, const Fields& fields) {
   using std::chrono::duration, std::chrono::system_clock;
   const auto milliseconds = [](double seconds) { return std::round(1000 * seconds) / 1000; };
   Json json{{"kind", kind}, {"epoch", epoch}, {"step", step}};

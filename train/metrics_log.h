@@ -9,19 +9,19 @@
 #include "lockstep/train/position.h"
 
 #include <chrono>
-#include <initializer_list>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace lockstep {
 
 class MetricsLog {
  public:
-  using Fields = std::initializer_list<std::pair<const char*, double>>;
+  using Fields = std::vector<std::pair<std::string, double>>;
 
   /// Opens `path` for appending, after keeping only what a run resumed at `start` has behind it:
-  /// the log lines up to its step, and the lines of the epochs that ended before its epoch. A run
-  /// from the start keeps nothing. Throws IoError.
+  /// the lines of intervals and evaluations up to its step, and those of the epochs that ended
+  /// before its epoch. A run from the start keeps nothing. Throws IoError.
   MetricsLog(std::string path, const Position& start);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
@@ -29,12 +29,18 @@ class MetricsLog {
 
   /// {"kind": "train", "epoch": .., "step": .., "seconds": .., "unix_time": .., fields..}. Returns
   /// the line.
-  std::string log_interval(int64_t epoch, int64_t step, Fields fields) {
+  std::string log_interval(int64_t epoch, int64_t step, const Fields& fields) {
     return write("train", epoch, step, fields);
   }
   /// {"kind": "epoch", ...}: after the evaluation that ends `epoch`. Returns the line.
-  std::string log_epoch(int64_t epoch, int64_t step, Fields fields) {
+  std::string log_epoch(int64_t epoch, int64_t step, const Fields& fields) {
     return write("epoch", epoch, step, fields);
+  }
+
+  /// {"kind": "evaluation", ...}: after one within an epoch, or before the first. Returns the line.
+  std::string log_evaluation(int64_t epoch, int64_t step, double epochs_done, Fields fields) {
+    fields.insert(fields.begin(), {"epochs_done", epochs_done});
+    return write("evaluation", epoch, step, fields);
   }
 
   /// The lines that were kept.
@@ -43,7 +49,7 @@ class MetricsLog {
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::string write(const char* kind, int64_t epoch, int64_t step, Fields fields);
+  std::string write(const char* kind, int64_t epoch, int64_t step, const Fields& fields);
 
   std::string path_;
   std::string kept_;

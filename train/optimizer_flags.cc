@@ -63,7 +63,7 @@ void add_optimizer_flags(CLI::App& app, OptimizerFlags& flags) {
   app.add_option("--weight-decay", flags.weight_decay,
                  "Weight decay; not given: 0.0005 for sgd, 0 for adam, 0.01 for adamw and lamb")
       ->check(amount);
-  app.add_flag("--no-bias-decay", flags.no_bias_decay,
+  app.add_flag("--no-bias-decay,!--bias-decay", flags.no_bias_decay,
                "No weight decay on biases and the parameters of norms; lamb does not adapt these");
   app.add_option("--momentum", flags.momentum, "Momentum of sgd")->check(amount);
   app.add_option("--dampening", flags.dampening, "Dampening of sgd's momentum")->check(amount);
@@ -76,7 +76,7 @@ void add_optimizer_flags(CLI::App& app, OptimizerFlags& flags) {
                  "for adam and adamw")
       ->check(above_zero);
   app.add_option("--clip-grad-norm", flags.clip_grad_norm,
-                 "Most the norm of all gradients together may be; not given: any")
+                 "Most the norm of all gradients together may be; no value: any")
       ->check(amount);
 
   const std::vector<std::string> schedules = {"constant", "step",       "cosine",

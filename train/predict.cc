@@ -6,14 +6,12 @@
 #include "lockstep/data/image/view.h"
 #include "lockstep/io/file.h"
 #include "lockstep/train/data_flags.h"
+#include "lockstep/train/most_likely.h"
 #include "lockstep/train/trained_resnet.h"
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <numeric>
 
 namespace lockstep {
 namespace {
@@ -47,21 +45,6 @@ std::vector<std::string> class_names(const PredictFlags& flags, DataFlags data,
                       names.size()));
   }
   return names;
-}
-
-void print_best(const Tensor& logits, const std::vector<std::string>& names, int64_t top) {
-  const std::vector<float> values = logits.to_vector<float>();
-  const double most = *std::max_element(values.begin(), values.end());
-  double sum = 0;
-  for (const float value : values) sum += std::exp(value - most);
-  std::vector<size_t> order(values.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return values[a] > values[b]; });
-  order.resize(std::min(order.size(), static_cast<size_t>(top)));
-  for (const size_t i : order) {
-    std::printf("  %6.2f %%  %s\n", 100 * std::exp(values[i] - most) / sum, names[i].c_str());
-  }
 }
 
 }  // namespace
@@ -104,7 +87,8 @@ int predict(const PredictFlags& flags, const char* program) {
     }
     view.evaluation(image, {input.mutable_data<float>(), static_cast<size_t>(input.numel())});
     std::printf("%s\n", path.c_str());
-    print_best((*trained.model)(Variable(input)).data(), names, flags.top);
+    print_most_likely((*trained.model)(Variable(input)).data(), flags.top,
+                      [&](int64_t i) { return names[static_cast<size_t>(i)]; });
   }
   return code;
 }

@@ -24,12 +24,15 @@ std::string format_duration(double seconds) {
 }
 
 std::string format_progress(const ProgressState& state, const std::string& comm_phrase) {
+  char means[64] = "loss -  acc -";
+  if (!std::isnan(state.loss)) {
+    std::snprintf(means, sizeof means, "loss %.4f  acc %.2f %%", state.loss, 100 * state.accuracy);
+  }
   char text[192];
-  std::snprintf(
-      text, sizeof text, "epoch %lld/%lld step %lld/%lld  loss %.4f  acc %.2f %%  %.0f/s  ETA %s",
-      static_cast<long long>(state.epoch + 1), static_cast<long long>(state.epochs),
-      static_cast<long long>(state.step), static_cast<long long>(state.steps), state.loss,
-      100 * state.accuracy, state.samples_per_second, format_duration(state.seconds_left).c_str());
+  std::snprintf(text, sizeof text, "epoch %lld/%lld step %lld/%lld  %s  %.0f/s  ETA %s",
+                static_cast<long long>(state.epoch + 1), static_cast<long long>(state.epochs),
+                static_cast<long long>(state.step), static_cast<long long>(state.steps), means,
+                state.samples_per_second, format_duration(state.seconds_left).c_str());
   return comm_phrase.empty() ? text : str(text, "  ", comm_phrase);
 }
 

@@ -13,7 +13,7 @@ namespace lockstep {
 struct ProgressState {
   int64_t epoch = 0, epochs = 0;  // counted from 0
   int64_t step = 0, steps = 0;    // done so far, in the whole run
-  double loss = 0;
+  double loss = 0;                // NaN: nothing was counted
   double accuracy = 0;            // fraction
   double samples_per_second = 0;  // over all ranks
   double seconds_left = 0;

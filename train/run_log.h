@@ -14,11 +14,15 @@ class RunLog {
       : metrics_(dir.file("metrics.jsonl"), start), tensorboard_(dir.path(), metrics_.kept()) {}
 
   /// As MetricsLog's.
-  void log_interval(int64_t epoch, int64_t step, MetricsLog::Fields fields) {
+  void log_interval(int64_t epoch, int64_t step, const MetricsLog::Fields& fields) {
     tensorboard_.add(metrics_.log_interval(epoch, step, fields));
   }
-  void log_epoch(int64_t epoch, int64_t step, MetricsLog::Fields fields) {
+  void log_epoch(int64_t epoch, int64_t step, const MetricsLog::Fields& fields) {
     tensorboard_.add(metrics_.log_epoch(epoch, step, fields));
+  }
+  void log_evaluation(int64_t epoch, int64_t step, double epochs_done,
+                      const MetricsLog::Fields& fields) {
+    tensorboard_.add(metrics_.log_evaluation(epoch, step, epochs_done, fields));
   }
 
  private:

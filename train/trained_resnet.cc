@@ -82,15 +82,6 @@ const std::string* TrainedResNet::trait(const std::string& wanted) const {
   return found == traits.end() ? nullptr : &found->value;
 }
 
-void take_averages(Checkpoint& checkpoint) {
-  for (const NamedTensor& average : checkpoint.ema) {
-    const auto found = std::find_if(
-        checkpoint.model.begin(), checkpoint.model.end(),
-        [&](const NamedTensor& weight) { return average.name == "average." + weight.name; });
-    if (found != checkpoint.model.end()) found->tensor = average.tensor;
-  }
-}
-
 TrainedResNet load_trained_resnet(const std::string& path, const TrainedOptions& options) {
   TrainedResNet trained;
   trained.path = path;

@@ -36,7 +36,4 @@ struct TrainedOptions {
 /// IoError for such files, and ArgumentError when the weights are no `name`'s.
 TrainedResNet load_trained_resnet(const std::string& path, const TrainedOptions& options = {});
 
-/// Puts a checkpoint's averages in its weights' place; buffers are not averaged (optim/ema.h).
-void take_averages(Checkpoint& checkpoint);
-
 }  // namespace lockstep

@@ -2,35 +2,60 @@
 
 #include "lockstep/autograd/ops/elementwise.h"
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/global_count.h"
 #include "lockstep/distributed/replica_check.h"
 #include "lockstep/optim/clip.h"
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace lockstep {
+namespace {
+
+void require_count(const char* name, int64_t value, int64_t least) {
+  check(value >= least, "Trainer: wanted ", name, " >= ", least, ", got ", value);
+}
+
+Variable times(const Variable& loss, double factor) {
+  return factor == 1 ? loss : scale(loss, factor);
+}
+
+}  // namespace
 
 Trainer::Trainer(TrainerParts parts, TrainerOptions options)
     : parts_(std::move(parts)), options_(std::move(options)), progress_(parts_.console) {
-  check(options_.epochs >= 1, "Trainer: wanted at least 1 epoch, got ", options_.epochs);
-  check(options_.grad_accum_steps >= 1, "Trainer: wanted grad_accum_steps >= 1, got ",
-        options_.grad_accum_steps);
-  check(options_.log_interval >= 1, "Trainer: wanted log_interval >= 1, got ",
-        options_.log_interval);
-  check(options_.checkpoint_every >= 0, "Trainer: wanted checkpoint_every >= 0, got ",
-        options_.checkpoint_every);
-  check(options_.check_replicas_every >= 0, "Trainer: wanted check_replicas_every >= 0, got ",
-        options_.check_replicas_every);
+  require_count("epochs", options_.epochs, 1);
+  require_count("max_steps", options_.max_steps, 0);
+  require_count("grad_accum_steps", options_.grad_accum_steps, 1);
+  require_count("log_interval", options_.log_interval, 1);
+  require_count("checkpoint_every", options_.checkpoint_every, 0);
+  require_count("evaluate_every", options_.evaluate_every, 0);
+  require_count("check_replicas_every", options_.check_replicas_every, 0);
   check(parts_.ddp.ignored().empty(),
         "Trainer: a checkpoint holds rank 0's model, so no parameter can be each rank's own; got "
         "DdpOptions::ignore with ",
         parts_.ddp.ignored().empty() ? "" : parts_.ddp.ignored()[0]);
   check(parts_.train_data.batches() >= 1, "Trainer: wanted at least one batch in an epoch, got 0");
+  if (options_.max_steps > 0) {
+    options_.epochs = (options_.max_steps - 1) / steps_per_epoch() + 1;
+  }
 }
 
 int64_t Trainer::steps_per_epoch() const {
   return steps_in_epoch(parts_.train_data.batches(), options_.grad_accum_steps);
+}
+
+int64_t Trainer::total_steps() const {
+  return options_.max_steps > 0 ? options_.max_steps : steps_per_epoch() * options_.epochs;
+}
+
+bool Trainer::finished() const {
+  if (position_.epoch >= options_.epochs) return true;
+  // The last step of an epoch is followed by its evaluation, before which a checkpoint may lie.
+  return options_.max_steps > 0 && position_.step >= options_.max_steps &&
+         position_.batch != parts_.train_data.batches();
 }
 
 TrainResult Trainer::run() {
@@ -43,41 +68,73 @@ TrainResult Trainer::run() {
                                        .clock = measure_clock_offset(parts_.group)});
   }
   TrainResult result;
-  if (position_.epoch >= options_.epochs) {
-    progress_.say(str("nothing left to train: ", position_.epoch, " epochs are done"));
+  if (finished()) {
+    progress_.say(options_.max_steps > 0
+                      ? str("nothing left to train: ", position_.step, " steps are done")
+                      : str("nothing left to train: ", position_.epoch, " epochs are done"));
     const Meter::Result test = evaluate();
     result.test_loss = test.loss;
     result.test_accuracy = test.accuracy;
+  } else if (options_.evaluate_first && position_ == Position{}) {
+    evaluate_first(result);
   }
-  while (position_.epoch < options_.epochs) {
-    train_epoch();
-    end_epoch(result);
+  while (!finished()) {
+    train_epoch(result);
+    if (position_.batch == parts_.train_data.batches()) conclude(result);
   }
   write_bucket_plan();
   if (step_log_) step_log_->end(measure_clock_offset(parts_.group));
   result.best_accuracy = best_accuracy_;
+  result.best_loss = best_loss_;
   result.position = position_;
   return result;
 }
 
-void Trainer::train_epoch() {
+void Trainer::train_epoch(TrainResult& result) {
   parts_.model.train();
   parts_.train_data.begin_epoch(position_.epoch, position_.batch);
   interval_begin_ns_ = Timeline::now_ns();
-  interval_steps_ = interval_samples_ = 0;
-  while (train_step()) {
+  interval_steps_ = interval_samples_ = interval_tokens_ = 0;
+  while (!finished() && train_step()) {
     // The decisions below depend on the position alone, so all ranks take them alike.
-    const bool last = position_.batch == parts_.train_data.batches();
+    const bool last =
+        position_.batch == parts_.train_data.batches() || position_.step == options_.max_steps;
     const int64_t every = options_.check_replicas_every;
     if (every > 0 && position_.step % every == 0) {
       require_equal_replicas(parts_.ddp.parameters(), parts_.group,
                              str("after step ", position_.step));
     }
     if (position_.step % options_.log_interval == 0 || last) log_interval();
-    if (options_.checkpoint_every > 0 && position_.step % options_.checkpoint_every == 0) {
+    if (evaluation_due()) {
+      const int64_t begin_ns = Timeline::now_ns();
+      conclude(result);
+      interval_begin_ns_ += Timeline::now_ns() - begin_ns;  // it is no part of training
+    } else if (options_.checkpoint_every > 0 && position_.step % options_.checkpoint_every == 0) {
       save(/*best=*/false);
     }
   }
+}
+
+void Trainer::load() {
+  const ScopedSpan span(&parts_.timeline, Activity::kDataWait);
+  check(parts_.train_data.load(), "Trainer: the data ended before the end of the epoch, after ",
+        position_.batch, " of ", parts_.train_data.batches(), " batches");
+}
+
+void Trainer::load_weighed(int64_t micro_batches) {
+  shares_.clear();
+  for (int64_t i = 0; i < micro_batches; ++i) {
+    load();
+    shares_.push_back(static_cast<double>(parts_.train_data.weight()));
+  }
+  double all = std::accumulate(shares_.begin(), shares_.end(), 0.0);
+  double ranks = 1;
+  if (parts_.ddp.communicates()) {
+    const ScopedSpan span(&parts_.timeline, Activity::kCommWait);
+    all = global_count(parts_.group, all);
+    ranks = parts_.group.size();
+  }
+  for (double& share : shares_) share = share == 0 ? 0 : share * ranks / all;
 }
 
 bool Trainer::train_step() {
@@ -91,30 +148,29 @@ bool Trainer::train_step() {
     const ScopedSpan span(timeline, Activity::kOptimizer);
     parts_.optimizer.zero_grad();
   }
+  const bool weighs = parts_.train_data.weighs();
+  const double alike = 1.0 / static_cast<double>(micro_batches);
+  if (weighs) load_weighed(micro_batches);
   for (int64_t i = 0; i < micro_batches; ++i) {
-    std::optional<Batch> batch;
-    {
-      const ScopedSpan span(timeline, Activity::kDataWait);
-      batch = parts_.train_data.next();
-    }
-    check(batch.has_value(), "Trainer: the loader ended ", micro_batches - i,
-          " batches before the end of the epoch");
+    if (!weighs) load();
     BatchResult result;
+    Variable loss;
     {
       const ScopedSpan span(timeline, Activity::kForward);
-      result = parts_.train_batch(*batch);
-      if (micro_batches > 1) {
-        meter_.add(result.loss.data().item(), result.correct, result.samples);
-        result.loss = scale(result.loss, 1.0 / static_cast<double>(micro_batches));
-      }
+      result = parts_.train_data.run();
+      loss = times(result.loss, weighs ? shares_[static_cast<size_t>(i)] : alike);
+      if (result.second.loss.defined()) loss = loss + times(result.second.loss, alike);
     }
     {
       const ScopedSpan span(timeline, Activity::kBackward);
-      backward(result.loss, /*synchronize=*/i + 1 == micro_batches);
-      if (micro_batches == 1) meter_.add(result.loss.data().item(), result.correct, result.samples);
-      result.loss = Variable();  // the graph goes with it, which takes its time
+      backward(loss, /*synchronize=*/i + 1 == micro_batches);
+      if (result.counted > 0) {
+        meter_.add(result.loss.data().item(), result.correct, result.counted);
+      }
+      loss = result.loss = result.second.loss = Variable();  // the graph goes, which takes its time
     }
     interval_samples_ += result.samples;
+    interval_tokens_ += result.tokens;
     ++position_.batch;
   }
   {
@@ -138,86 +194,6 @@ void Trainer::backward(const Variable& loss, bool synchronize) {
   if (synchronize) return loss.backward();
   const NoSync accumulate_only = parts_.ddp.no_sync();
   loss.backward();
-}
-
-void Trainer::require_finite(double loss) const {
-  if (std::isfinite(loss)) return;
-  throw Error(str("training diverged: the loss is ", loss, " at step ", position_.step,
-                  "; lower --lr, or warm up for longer"));
-}
-
-void Trainer::log_interval() {
-  const Meter::Result train = meter_.reduce(parts_.group);
-  meter_.reset();
-  require_finite(train.loss);
-  const double seconds = static_cast<double>(Timeline::now_ns() - interval_begin_ns_) * 1e-9;
-  const auto steps = static_cast<size_t>(interval_steps_);
-  const double per_second =
-      static_cast<double>(interval_samples_ * parts_.group.size()) / std::max(seconds, 1e-9);
-  ProgressState state{.epoch = position_.epoch,
-                      .epochs = options_.epochs,
-                      .step = position_.step,
-                      .steps = total_steps(),
-                      .loss = train.loss,
-                      .accuracy = train.accuracy,
-                      .samples_per_second = per_second};
-  state.seconds_left =
-      seconds / static_cast<double>(steps) * static_cast<double>(state.steps - state.step);
-  const bool alone = parts_.group.size() == 1;
-  progress_.update(format_progress(state, alone ? "" : times_.comm_phrase(steps)));
-  if (log_) {
-    log_->log_interval(position_.epoch, position_.step,
-                       {{"epochs_done", static_cast<double>(position_.step) /
-                                            static_cast<double>(steps_per_epoch())},
-                        {"loss", train.loss},
-                        {"accuracy", train.accuracy},
-                        {"lr", parts_.optimizer.lr()},
-                        {"samples_per_second", per_second},
-                        {"step_ms", times_.mean(StepTimes::kWall, steps)},
-                        {"forward_ms", times_.mean(StepTimes::kForward, steps)},
-                        {"backward_ms", times_.mean(StepTimes::kBackward, steps)},
-                        {"optimizer_ms", times_.mean(StepTimes::kOptimizer, steps)},
-                        {"data_wait_ms", times_.mean(StepTimes::kDataWait, steps)},
-                        {"comm_hidden_ms", times_.mean(StepTimes::kHidden, steps)},
-                        {"comm_exposed_ms", times_.mean(StepTimes::kExposed, steps)},
-                        {"comm_bytes", times_.mean(StepTimes::kBytes, steps)}});
-  }
-  if (step_log_) {
-    step_log_->end_interval(std::max(position_.step / options_.log_interval, position_.epoch),
-                            parts_.timeline.kept());
-  }
-  interval_begin_ns_ = Timeline::now_ns();
-  interval_steps_ = interval_samples_ = 0;
-}
-
-Meter::Result Trainer::evaluate() {
-  // Where steps do not bring them along, running statistics differ between the ranks until now;
-  // rank 0's count, as they are what a checkpoint holds.
-  parts_.ddp.broadcast_buffers();
-  std::optional<EmaWeights> averaged;
-  if (parts_.ema != nullptr) averaged.emplace(*parts_.ema);
-  return lockstep::evaluate(parts_.model, parts_.test_data, parts_.test_batch, parts_.group);
-}
-
-void Trainer::end_epoch(TrainResult& result) {
-  const Meter::Result test = evaluate();
-  const int64_t epoch = position_.epoch;
-  progress_.say(str("epoch ", epoch + 1, "/", options_.epochs, ": test accuracy ",
-                    format_percent(test.accuracy), ", test loss ", test.loss, ", ", test.samples,
-                    " samples"));
-  if (log_) {
-    log_->log_epoch(epoch, position_.step,
-                    {{"test_loss", test.loss},
-                     {"test_accuracy", test.accuracy},
-                     {"test_samples", static_cast<double>(test.samples)}});
-  }
-  position_.epoch = epoch + 1;
-  position_.batch = 0;
-  result.test_loss = test.loss;
-  result.test_accuracy = test.accuracy;
-  const bool best = test.accuracy > best_accuracy_;
-  if (best) best_accuracy_ = test.accuracy;
-  save(best);
 }
 
 }  // namespace lockstep

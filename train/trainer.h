@@ -1,16 +1,16 @@
-// Trainer: the loop that the example trainers share. It drives epochs of optimizer steps with
-// gradient accumulation, evaluates after each, tells how it goes, and writes checkpoints from which
-// it goes on bit for bit.
+// Trainer: the loop that the example trainers share, whatever their batches hold. It drives epochs
+// of optimizer steps with gradient accumulation, evaluates after each, tells how it goes, and
+// writes checkpoints from which it goes on bit for bit.
 #pragma once
 
 #include "lockstep/base/timeline.h"
-#include "lockstep/data/loader.h"
 #include "lockstep/distributed/data_parallel.h"
 #include "lockstep/distributed/reduce/comm_hook.h"
 #include "lockstep/optim/ema.h"
 #include "lockstep/optim/optimizer.h"
 #include "lockstep/optim/schedule.h"
 #include "lockstep/tensor/random.h"
+#include "lockstep/train/batch_source.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/evaluate.h"
 #include "lockstep/train/meter.h"
@@ -29,43 +29,62 @@
 
 namespace lockstep {
 
-/// The parts of a run; all outlive the trainer. Loaders yield equally many batches on every rank.
+/// The parts of a run; all outlive the trainer. Sources yield equally many batches on every rank.
 struct TrainerParts {
   Module& model;
   DataParallel& ddp;
   ProcessGroup& group;
   Optimizer& optimizer;
   Schedule schedule;  // factor on the learning rate by optimizer step
-  DataLoader& train_data;
-  DataLoader& test_data;  // each sample once over all ranks
-  BatchFn train_batch;
-  BatchFn test_batch;  // called with the model in evaluation and without recording
-  Generator& rng;      // this rank's stream, if anything draws from one
+  BatchSource& train_data;
+  BatchSource& test_data;  // each sample once over all ranks; run with the model in evaluation
+  Generator& rng;          // this rank's stream, if anything draws from one
   Timeline& timeline;
   CommHook* comm_hook = nullptr;  // of ddp, if its state belongs to the checkpoint
   Ema* ema = nullptr;             // updated after each step; evaluations use its averages
   RunDir* run_dir = nullptr;      // rank 0's; null: nothing is written
-  std::string step_log_dir;       // for StepLog, given on all ranks or on none; empty: none
+  std::string step_log_dir = {};  // for StepLog, given on all ranks or on none; empty: none
   std::FILE* console = nullptr;   // null: silent
+};
+
+/// By what an evaluation is better than the ones before.
+enum class BestBy { kAccuracy, kLoss };
+
+/// How a task calls what an evaluation gives; blanks and dashes become '_' in metrics.jsonl.
+struct EvaluationWords {
+  std::string accuracy = "test accuracy";
+  std::string loss = "test loss";
+  std::string counted = "samples";  // what the accuracy is of
+  std::string second = "second";    // BatchResult::second
 };
 
 struct TrainerOptions {
   int64_t epochs = 1;
+  /// Above 0: training ends after this optimizer step, in whatever epoch, and `epochs` counts for
+  /// nothing.
+  int64_t max_steps = 0;
   int64_t grad_accum_steps = 1;
   double clip_grad_norm = std::numeric_limits<double>::infinity();  // optim/clip.h
   int64_t log_interval = 10;     // optimizer steps between two progress lines
-  int64_t checkpoint_every = 0;  // optimizer steps; 0: after each epoch only
+  int64_t checkpoint_every = 0;  // optimizer steps; 0: after each evaluation only
+  int64_t evaluate_every = 0;    // optimizer steps; 0: after each epoch and at the end only
+  bool evaluate_first = false;   // also before the first step
+  BestBy best_by = BestBy::kAccuracy;
+  EvaluationWords words = {};
   /// Optimizer steps between two checks that all ranks hold the same parameters, bit for bit
   /// (distributed/replica_check.h); 0: none.
   int64_t check_replicas_every = 0;
-  std::vector<RunTrait> traits;               // what a checkpoint must have in common with this run
+  std::vector<RunTrait> traits = {};          // what a checkpoint must have in common with this run
   std::vector<std::string> class_names = {};  // for those who read the checkpoint later
 };
 
 struct TrainResult {
   double test_loss = 0;
-  double test_accuracy = 0;  // of the last epoch, as a fraction
+  double test_accuracy = 0;  // of the last evaluation, as a fraction
   double best_accuracy = 0;
+  double best_loss = 0;  // of the least; with BestBy::kLoss
+  /// Before the first step, with evaluate_first; none in a run that was resumed.
+  std::optional<double> first_loss = std::nullopt;
   Position position;
 };
 
@@ -76,25 +95,38 @@ class Trainer {
   /// Optimizer steps of one epoch and of the whole run. A short last group of micro-batches is a
   /// step of its own.
   int64_t steps_per_epoch() const;
+  int64_t total_steps() const;
 
   /// Collective. Goes on from the checkpoint at `path`, which rank 0 reads for all. Throws on every
   /// rank when it cannot be read or belongs to another kind of run.
   void resume(const std::string& path);
   const Position& position() const { return position_; }
 
-  /// Collective. Trains to the end of the last epoch. Throws Error when the loss is no longer a
-  /// number or the replicas differ, CommError when a peer is lost, IoError when a file cannot be
-  /// written.
+  /// Collective. Trains to the end of the last epoch, or to the last step. Throws Error when the
+  /// loss is no longer a number or the replicas differ, CommError when a peer is lost, IoError when
+  /// a file cannot be written.
   TrainResult run();
 
   const StepTimes& step_times() const { return times_; }
 
  private:
-  void train_epoch();
+  bool finished() const;
+  void train_epoch(TrainResult& result);
   bool train_step();  // false: the epoch had no batch left
+  void load();
+  /// Collective. Loads the micro-batches of a step, whose losses are about unlike numbers of items,
+  /// and puts into shares_ by how much each mean is multiplied so that the gradients, averaged over
+  /// the ranks, are those of the mean over all items of all micro-batches and ranks. A micro-batch
+  /// without items counts for 0, and so do all when nobody has any.
+  void load_weighed(int64_t micro_batches);
   void backward(const Variable& loss, bool synchronize);
-  Meter::Result evaluate();
-  void end_epoch(TrainResult& result);
+  bool evaluation_due() const;
+  Evaluation evaluate();
+  void evaluate_first(TrainResult& result);
+  /// Evaluates and saves, at the end of an epoch or within one.
+  void conclude(TrainResult& result);
+  void tell(const std::string& where, const Evaluation& test);
+  MetricsLog::Fields fields_of(const Evaluation& test) const;
   void log_interval();
   /// Throws Error for a loss that is no longer a number.
   void require_finite(double loss) const;
@@ -104,12 +136,13 @@ class Trainer {
   void save(bool best);
   /// To `bucket_plan.json`, when it is another one than there.
   void write_bucket_plan();
-  int64_t total_steps() const { return steps_per_epoch() * options_.epochs; }
 
   TrainerParts parts_;
   TrainerOptions options_;
   Position position_;
   double best_accuracy_ = -1;
+  double best_loss_ = std::numeric_limits<double>::infinity();
+  std::vector<double> shares_;  // of a step's micro-batches
   Meter meter_;
   StepTimes times_;
   Progress progress_;
@@ -119,6 +152,7 @@ class Trainer {
   int64_t interval_begin_ns_ = 0;
   int64_t interval_steps_ = 0;
   int64_t interval_samples_ = 0;  // of this rank
+  int64_t interval_tokens_ = 0;   // likewise
 };
 
 }  // namespace lockstep

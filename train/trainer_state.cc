@@ -8,6 +8,7 @@
 #include "lockstep/train/trainer.h"
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -36,6 +37,9 @@ void Trainer::save(bool best) {
   Checkpoint checkpoint;
   checkpoint.position = position_;
   checkpoint.best_accuracy = best_accuracy_;
+  if (options_.best_by == BestBy::kLoss && std::isfinite(best_loss_)) {
+    checkpoint.best_loss = best_loss_;
+  }
   checkpoint.traits = options_.traits;
   checkpoint.class_names = options_.class_names;
   checkpoint.bucket_plan = to_json(parts_.ddp.plan(), parts_.ddp.param_specs());
@@ -111,6 +115,7 @@ void Trainer::resume(const std::string& path) {
   const double* sums = checkpoint.meter.data<double>() + 3 * group.rank();
   meter_.set_sums({sums[0], sums[1], sums[2]});
   best_accuracy_ = checkpoint.best_accuracy;
+  best_loss_ = checkpoint.best_loss.value_or(std::numeric_limits<double>::infinity());
   position_ = at;
   parts_.ddp.set_steps(at.step);
 }

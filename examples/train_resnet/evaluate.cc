@@ -58,7 +58,7 @@ void preflight_evaluation(const Options& o) {
 }
 
 void evaluate_checkpoint(const Options& o, ProcessGroup& group, const RankPlace& place) {
-  set_threads(o.threads, place);
+  set_threads(o.trainer.threads, place);
   const TrainedResNet trained = load_trained_resnet(
       o.evaluation.checkpoint, {.name = o.evaluation.model, .averages = !o.evaluation.raw_weights});
   const DataFlags flags = data_flags(o, trained.traits);
@@ -66,7 +66,7 @@ void evaluate_checkpoint(const Options& o, ProcessGroup& group, const RankPlace&
   check_fits(trained, flags, *data);
   DataLoader loader(data,
                     DistributedSampler({.size = data->size(),
-                                        .batch_size = o.eval_batch_size,
+                                        .batch_size = o.trainer.eval_batch_size,
                                         .rank = group.rank(),
                                         .world_size = group.size(),
                                         .shuffle = false,
@@ -77,12 +77,13 @@ void evaluate_checkpoint(const Options& o, ProcessGroup& group, const RankPlace&
     return BatchResult{cross_entropy(logits, batch.targets),
                        count_correct(logits.data(), batch.targets), batch.size()};
   };
-  const Meter::Result result = evaluate(*trained.model, loader, batch_fn, group);
+  ImageSource batches(loader, batch_fn);
+  const Meter::Result result = evaluate(*trained.model, batches, group);
   if (group.rank() != 0) return;
   std::printf("%s: %s%s; %s\n", trained.path.c_str(), trained.name.c_str(),
               trained.averaged ? ", averaged weights" : "", flags.dataset.c_str());
   std::printf("%s\n", str("test accuracy ", format_percent(result.accuracy), ", test loss ",
-                          result.loss, ", ", result.samples, " samples")
+                          result.loss, ", ", result.counted, " samples")
                           .c_str());
 }
 

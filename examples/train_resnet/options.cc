@@ -7,8 +7,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <set>
-
 namespace lockstep::train_resnet {
 namespace {
 
@@ -28,24 +26,7 @@ Examples:
 
 Exit codes: 0 trained, 1 failed, 2 wrong usage, 128 + N ended by signal N.)";
 
-// Beyond these, sums such as epochs times steps would overflow.
-constexpr double kMost = 1e15;
-
-const FlagCheck kPositive = within(1, kMost, "a number from 1 to 10^15");
-const FlagCheck kCount = within(0, kMost, "a number from 0 to 10^15");
-
-void add_process_flags(CLI::App& app, Options& o) {
-  app.add_option("--nproc", o.nproc, "Processes to start on this machine")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--threads", o.threads, "Compute threads per process; 0: share out the processors")
-      ->check(CLI::Range(0, 1024));
-}
-
-void add_eval_batch_size(CLI::App& app, Options& o) {
-  app.add_option("--eval-batch-size", o.eval_batch_size,
-                 "Images per process and batch of an evaluation")
-      ->check(kPositive);
-}
+const TrainerWords kWords;
 
 void add_training_flags(CLI::App& app, Options& o) {
   app.add_option("--model", o.model,
@@ -53,36 +34,20 @@ void add_training_flags(CLI::App& app, Options& o) {
       ->check(CLI::IsMember(resnet_names()));
   add_data_flags(app, o.data);
 
-  app.add_option("--epochs", o.epochs, "Passes over the training data")->check(kPositive);
-  app.add_option("--batch-size", o.batch_size, "Images per process and micro-batch")
-      ->check(kPositive);
-  add_eval_batch_size(app, o);
-  app.add_option("--grad-accum-steps", o.grad_accum_steps, "Micro-batches per optimizer step")
-      ->check(kPositive);
-  add_optimizer_flags(app, o.optimizer);
+  add_loop_flags(app, o.trainer, kWords);
+  add_optimizer_flags(app, o.trainer.optimizer);
   app.add_option("--label-smoothing", o.label_smoothing, "Label smoothing")
       ->check(within(0, 1, "a value from 0 to 1"));
   app.add_option("--layer-drop", o.layer_drop,
                  "Probability of skipping a residual block in a step, the same blocks on all ranks")
       ->check(within(0, 0.99, "a probability from 0 to 0.99"));
-  app.add_option("--seed", o.seed, "Seed of the weights, the order of the data, the augmentation")
-      ->check(kCount);
+  add_seed_flag(app, o.trainer, kWords);
 
-  add_process_flags(app, o);
-  add_ddp_flags(app, o.ddp);
-  add_group_flags(app, o.group);
+  add_process_flags(app, o.trainer);
+  add_ddp_flags(app, o.trainer.ddp);
+  add_group_flags(app, o.trainer.group);
   app.add_flag("--sync-bn", o.sync_bn,
                "Batch normalisation by the statistics of all processes' samples");
-}
-
-void add_run_flags(CLI::App& app, Options& o) {
-  app.add_option("--output-dir", o.output_dir,
-                 "Where checkpoints, metrics and what lockstep report reads go; not given: nowhere")
-      ->check(not_empty());
-  auto* resume = app.add_option(
-      "--resume", o.resume, "auto (the newest checkpoint in --output-dir, if any) or a checkpoint");
-  resume->check(not_empty());
-  app.add_flag("--overwrite", o.overwrite, "Replace the run in --output-dir")->excludes(resume);
   auto* init_weights = app.add_option(
       "--init-weights", o.init_weights,
       "Start from a safetensors file in torchvision's format; a resumed run has its own");
@@ -90,15 +55,7 @@ void add_run_flags(CLI::App& app, Options& o) {
   app.add_flag("--partial", o.partial,
                "Take from --init-weights what fits, such as all but the classifier")
       ->needs(init_weights);
-  app.add_option("--checkpoint-every", o.checkpoint_every,
-                 "Optimizer steps between checkpoints; 0: each epoch")
-      ->check(kCount);
-  app.add_option("--log-interval", o.log_interval, "Optimizer steps between progress lines")
-      ->check(kPositive);
-  app.add_option("--check-replicas-every", o.check_replicas_every,
-                 "Optimizer steps between checks that all processes hold the same weights; 0: none")
-      ->check(kCount);
-  add_fault_flags(app, o.faults)->excludes(resume);
+  add_run_flags(app, o.trainer);
   add_config_option(app);
 }
 
@@ -127,28 +84,23 @@ Examples:
   }
   command->add_flag("--raw-weights", evaluation.raw_weights,
                     "The weights themselves, where a run with --ema-decay has averages of them");
-  add_eval_batch_size(*command, o);
-  add_process_flags(*command, o);
+  add_eval_batch_size(*command, o.trainer, kWords);
+  add_process_flags(*command, o.trainer);
   return command;
 }
 
 /// What is wrong with the flags of a training together; empty: nothing.
 std::string wrong_flags(const CLI::App& app, const Options& o) {
-  if (const char* wrong = wrong_ddp_flags(o.ddp)) return wrong;
-  if (const char* wrong = wrong_optimizer_flags(app, o.optimizer)) return wrong;
-  if (o.output_dir.empty() && (o.resume == "auto" || o.checkpoint_every > 0 || o.overwrite)) {
-    return "--checkpoint-every, --overwrite and --resume auto want an --output-dir";
-  }
-  if (!o.init_weights.empty() && !o.resume.empty() && o.resume != "auto") {
+  const std::string wrong = wrong_trainer_flags(app, o.trainer);
+  if (!wrong.empty()) return wrong;
+  const std::string& resume = o.trainer.resume;
+  if (!o.init_weights.empty() && !resume.empty() && resume != "auto") {
     return "--resume CHECKPOINT brings its own weights; it takes no --init-weights";
   }
-  if (!o.faults.faults.empty() && o.ddp.mode == "local") {
-    return "--ddp-mode local does not communicate; it takes no --fault";
-  }
-  if (o.layer_drop > 0 && o.ddp.static_graph) {
+  if (o.layer_drop > 0 && o.trainer.ddp.static_graph) {
     return "--layer-drop leaves out other blocks in each step; it takes no --static-graph";
   }
-  if (o.layer_drop > 0 && has_caps(o.ddp)) {
+  if (o.layer_drop > 0 && has_caps(o.trainer.ddp)) {
     return "--layer-drop gives each block a bucket; it takes no bucket caps and no --bucket-plan";
   }
   return wrong_data_flags(o.data);
@@ -166,20 +118,6 @@ std::string stray_flag(const CLI::App& app, const CLI::App& command) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> shared_settings(const Options& options) {
-  const std::set<std::string> own = {"data-dir",  "init-method", "interface", "nproc",
-                                     "overwrite", "threads",     "workers"};
-  const std::set<std::string> paths = {"bucket-plan", "checkpoint", "init-weights", "output-dir",
-                                       "resume"};
-  std::vector<std::pair<std::string, std::string>> shared;
-  for (const auto& [name, value] : options.settings) {
-    if (own.contains(name)) continue;
-    const bool hidden = paths.contains(name) && !value.empty() && value != "auto";
-    shared.emplace_back(name, hidden ? "a path" : value);
-  }
-  return shared;
-}
-
 std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   CLI::App app{"Trains a ResNet on images, data-parallel over one or more processes.",
                "train_resnet"};
@@ -187,15 +125,14 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   app.set_version_flag("--version",
                        str("train_resnet ", version(), " (lockstep, ", build_commit(), ")"));
   add_training_flags(app, o);
-  add_run_flags(app, o);
   const CLI::App* evaluate = add_evaluate(app, o);
   CLI::App* predict =
       app.add_subcommand("predict", "What a model trained on a folder of images sees in others");
   add_predict_flags(*predict, "train_resnet predict", o.prediction);
   app.require_subcommand(0, 1);
 
-  o.arguments = normalize_flags(argc, argv);
-  const auto code = parse_command_line(app, o.arguments, [&]() -> std::string {
+  o.trainer.arguments = normalize_flags(argc, argv);
+  const auto code = parse_command_line(app, o.trainer.arguments, [&]() -> std::string {
     if (evaluate->parsed()) return stray_flag(app, *evaluate);
     if (predict->parsed()) return stray_flag(app, *predict);
     return wrong_flags(app, o);
@@ -203,8 +140,9 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   if (code) return code;
   if (predict->parsed()) o.command = Command::kPredict;
   if (evaluate->parsed()) o.command = Command::kEvaluate;
-  o.settings = settings_of(evaluate->parsed() ? *evaluate : app);
-  if (o.command == Command::kTrain) complete_settings(o.optimizer, o.settings);
+  auto& settings = o.trainer.settings;
+  settings = settings_of(evaluate->parsed() ? *evaluate : app);
+  if (o.command == Command::kTrain) complete_settings(o.trainer.optimizer, settings);
   return std::nullopt;
 }
 

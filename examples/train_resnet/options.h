@@ -2,17 +2,11 @@
 #pragma once
 
 #include "lockstep/train/data_flags.h"
-#include "lockstep/train/ddp_flags.h"
-#include "lockstep/train/fault_flags.h"
-#include "lockstep/train/group_flags.h"
-#include "lockstep/train/optimizer_flags.h"
 #include "lockstep/train/predict.h"
+#include "lockstep/train/trainer_flags.h"
 
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace lockstep::train_resnet {
 
@@ -27,41 +21,18 @@ struct EvaluationOptions {
 
 struct Options {
   Command command = Command::kTrain;
-  EvaluationOptions evaluation;  // with --eval-batch-size, --nproc and --threads below
+  EvaluationOptions evaluation;  // with --eval-batch-size, --nproc and --threads of `trainer`
   PredictFlags prediction;
 
   std::string model = "resnet8";
   DataFlags data;
-  int64_t epochs = 20;
-  int64_t batch_size = 32;  // of each process
-  int64_t eval_batch_size = 128;
-  OptimizerFlags optimizer;
+  TrainerFlags trainer;
   double label_smoothing = 0;
-  int64_t grad_accum_steps = 1;
-  DdpFlags ddp;
-  GroupFlags group;
   bool sync_bn = false;
   double layer_drop = 0;
-  int nproc = 1;
-  int threads = 0;  // 0: this machine's processors shared out
-  uint64_t seed = 1;
-  std::string output_dir;
-  std::string resume;
   std::string init_weights;  // a file in torchvision's format
   bool partial = false;      // of it what fits
-  bool overwrite = false;
-  int64_t checkpoint_every = 0;
-  int64_t log_interval = 50;
-  int64_t check_replicas_every = 0;
-  FaultFlags faults;
-
-  std::vector<std::string> arguments;                         // of the command line
-  std::vector<std::pair<std::string, std::string>> settings;  // all, for run.json
 };
-
-/// The settings that every rank must have alike: not what is each machine's own, and of paths only
-/// whether they are given.
-std::vector<std::pair<std::string, std::string>> shared_settings(const Options& options);
 
 /// Fills `options`; returns the exit code when there is nothing more to do (help, a usage error).
 std::optional<int> parse(int argc, const char* const* argv, Options& options);

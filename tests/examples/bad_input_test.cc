@@ -1,6 +1,6 @@
 // Whatever is wrong with what it is given, train_resnet says so in one line, returns 1 or 2, and
 // touches nothing.
-#include "lockstep/tests/examples/trainer_process.h"
+#include "lockstep/tests/examples/refused.h"
 #include "lockstep/tests/support/temp_dir.h"
 
 #include <arpa/inet.h>
@@ -22,17 +22,9 @@ using testing::ProcessOptions;
 using testing::run_trainer;
 using testing::start_trainer;
 
-/// Runs it and checks how it fails; `words` must be in its message.
 void refused(const std::vector<std::string>& arguments, const std::string& words,
              const ProcessOptions& options = {}) {
-  const auto run = run_trainer(arguments, options);
-  const std::string err = run->err();
-  CAPTURE(arguments);
-  CAPTURE(err);
-  CHECK((run->exit_code() == 1 || run->exit_code() == 2));
-  CHECK(err.starts_with("train_resnet: "));
-  CHECK(std::count(err.begin(), err.end(), '\n') == 1);
-  CHECK(err.find(words) != std::string::npos);
+  testing::check_refused("examples/train_resnet/train_resnet", arguments, words, options);
 }
 
 std::string big_endian(uint32_t value) {

@@ -19,7 +19,7 @@ TEST_CASE("correct predictions: the first of equals counts") {
   CHECK_THROWS_AS(count_correct(logits, Tensor::from<int64_t>({1}, Shape{1})), ArgumentError);
 }
 
-TEST_CASE("ranks weigh by their samples, and one may have none") {
+TEST_CASE("ranks weigh by what they counted, and one may have none") {
   spawn(3, [](ProcessGroup& group) {
     Meter meter;
     if (group.rank() == 0) meter.add(1.0, 2, 2);
@@ -28,7 +28,7 @@ TEST_CASE("ranks weigh by their samples, and one may have none") {
       meter.add(3.0, 1, 1);
     }
     const Meter::Result all = meter.reduce(group);
-    check(all.samples == 4, "samples");
+    check(all.counted == 4, "counted");
     check(all.loss == 9.0 / 4, "loss");
     check(all.accuracy == 3.0 / 4, "accuracy");
   });

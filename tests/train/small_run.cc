@@ -94,30 +94,33 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
     return BatchResult{cross_entropy(logits, targets), count_correct(logits.data(), targets),
                        targets.dim(0)};
   };
+  ImageSource train_batches(*train_data, [&](const Batch& batch) {
+    if (group.rank() == 0 && batches++ == setup.crash_at_batch) throw Crash("crash");
+    return result_of(setup.plain ? batch.inputs : with_noise(batch.inputs, rng), batch.targets);
+  });
+  ImageSource test_batches(
+      *test_data, [&](const Batch& batch) { return result_of(batch.inputs, batch.targets); });
   Trainer trainer(
       {.model = net,
        .ddp = ddp,
        .group = group,
        .optimizer = optimizer,
        .schedule = warmup_schedule(40),
-       .train_data = *train_data,
-       .test_data = *test_data,
-       .train_batch =
-           [&](const Batch& batch) {
-             if (group.rank() == 0 && batches++ == setup.crash_at_batch) throw Crash("crash");
-             return result_of(setup.plain ? batch.inputs : with_noise(batch.inputs, rng),
-                              batch.targets);
-           },
-       .test_batch = [&](const Batch& batch) { return result_of(batch.inputs, batch.targets); },
+       .train_data = train_batches,
+       .test_data = test_batches,
        .rng = rng,
        .timeline = timeline,
        .comm_hook = hook.get(),
        .run_dir = run_dir.get(),
        .step_log_dir = setup.dir},
       {.epochs = setup.epochs,
+       .max_steps = setup.max_steps,
        .grad_accum_steps = setup.accumulate,
        .log_interval = setup.log_interval,
        .checkpoint_every = setup.checkpoint_every,
+       .evaluate_every = setup.evaluate_every,
+       .evaluate_first = setup.evaluate_first,
+       .best_by = setup.best_by,
        .traits = {{"--batch-size", str(setup.batch_size)}, {"--comm-hook", setup.comm_hook}}});
   if (setup.resume) trainer.resume(setup.dir + "/last.safetensors");
   Outcome outcome;

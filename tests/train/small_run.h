@@ -27,7 +27,11 @@ struct Setup {
   std::string comm_hook = {};
   DdpMode mode = DdpMode::kOverlapped;
   std::string link = {};  // emulated: "1gbit"
-  bool plain = false;     // no noise and no batch statistics: every split of a batch is the same
+  int64_t max_steps = 0;
+  int64_t evaluate_every = 0;
+  bool evaluate_first = false;
+  BestBy best_by = BestBy::kAccuracy;
+  bool plain = false;  // no noise and no batch statistics: every split of a batch is the same
 };
 
 struct Crash : Error {

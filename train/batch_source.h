@@ -1,0 +1,102 @@
+// BatchSource: what a trainer needs to know of its batches, whatever they hold. Images and text are
+// two kinds of it.
+#pragma once
+
+#include "lockstep/autograd/variable.h"
+#include "lockstep/base/error.h"
+#include "lockstep/data/loader.h"
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <utility>
+
+namespace lockstep {
+
+/// A mean over some of a batch's items.
+struct LossPart {
+  Variable loss = {};  // one element: the mean over `counted` items; undefined: no such part
+  int64_t correct = 0;
+  int64_t counted = 0;
+};
+
+/// What is to be known of one batch.
+struct BatchResult {
+  Variable loss = {};    // one element: the mean over `counted`
+  int64_t correct = 0;   // of `counted`
+  int64_t counted = 0;   // what the loss is about: images, masked tokens
+  LossPart second = {};  // a further loss, added to the first: BERT's next sentences
+  int64_t samples = 0;   // of the batch, for the throughput
+  int64_t tokens = 0;    // likewise, without padding; 0: there are none
+};
+
+/// The batches of one rank, epoch by epoch, and the loss of each. Batches are loaded, which is
+/// waiting for data, and then run, which is forward, in the order in which they were loaded: a
+/// trainer may load all batches of a step before it runs the first.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+
+  /// In every epoch; the same on every rank.
+  virtual int64_t batches() const = 0;
+  /// Starts at batch `start` of epoch `epoch` (0 <= start <= batches()).
+  virtual void begin_epoch(int64_t epoch, int64_t start = 0) = 0;
+  /// Takes the next batch; false at the end of the epoch.
+  virtual bool load() = 0;
+  /// Forward and loss of the first batch that was loaded and not run yet. `counted` may be 0, in an
+  /// evaluation by passing the model over; in training the loss depends on the parameters all the
+  /// same, with gradients of 0, so that the other ranks do not wait for this one.
+  virtual BatchResult run() = 0;
+
+  /// Whether the first loss of one batch is about more items than that of another, so that the mean
+  /// of their means is not the mean over all items. If so, weight() tells how many.
+  virtual bool weighs() const { return false; }
+  /// Of the batch that was loaded last.
+  virtual int64_t weight() const { return 1; }
+};
+
+/// What a loader (data/loader.h, data/text/text_batch.h) yields, and a function that gives loss,
+/// correct and counted of a batch. Batches without samples, a rank's part of an evaluation's last
+/// one, are not handed to it.
+template <class Loader>
+class LoaderSource : public BatchSource {
+ public:
+  using BatchOf = typename decltype(std::declval<Loader&>().next())::value_type;
+  using Fn = std::function<BatchResult(const BatchOf&)>;
+
+  /// `loader` must outlive this.
+  LoaderSource(Loader& loader, Fn fn) : loader_(loader), fn_(std::move(fn)) {}
+
+  int64_t batches() const override { return loader_.batches(); }
+  void begin_epoch(int64_t epoch, int64_t start) override {
+    loaded_.clear();
+    loader_.begin_epoch(epoch, start);
+  }
+  bool load() override {
+    auto batch = loader_.next();
+    if (batch) loaded_.push_back(*std::move(batch));
+    return batch.has_value();
+  }
+  BatchResult run() override {
+    check(!loaded_.empty(), "LoaderSource: wanted load() before run()");
+    const BatchOf batch = std::move(loaded_.front());
+    loaded_.pop_front();
+    if (batch.size() == 0) return {};
+    BatchResult result = fn_(batch);
+    result.samples = batch.size();
+    return result;
+  }
+
+ protected:
+  const BatchOf& loaded_last() const { return loaded_.back(); }
+
+ private:
+  Loader& loader_;
+  Fn fn_;
+  std::deque<BatchOf> loaded_;
+};
+
+using ImageSource = LoaderSource<DataLoader>;
+using BatchFn = ImageSource::Fn;
+
+}  // namespace lockstep
