@@ -21,6 +21,7 @@ _SYSTEM = {
     "onednn": dict(linkopts = ["-ldnnl"], package = "libdnnl-dev", probe = "dnnl.hpp"),
     "onnx": dict(linkopts = ["-lonnx_proto", "-lprotobuf"], package = "libonnx-dev", probe = "onnx/onnx_pb.h"),  # tests only
     "png": dict(linkopts = ["-lpng"], package = "libpng-dev", probe = "png.h"),
+    "utf8proc": dict(linkopts = ["-lutf8proc"], package = "libutf8proc-dev", probe = "utf8proc.h"),
     "zlib": dict(linkopts = ["-lz"], package = "zlib1g-dev", probe = "zlib.h"),
 }
 

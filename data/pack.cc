@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/pack_format.h"
+#include "lockstep/io/little_endian.h"
 #include "lockstep/io/mapped_file.h"
 
 #include <algorithm>
@@ -12,20 +13,11 @@
 namespace lockstep {
 namespace {
 
-uint32_t word(std::span<const uint8_t> bytes, uint64_t at) {
-  return uint32_t{bytes[at]} | uint32_t{bytes[at + 1]} << 8 | uint32_t{bytes[at + 2]} << 16 |
-         uint32_t{bytes[at + 3]} << 24;
-}
-
-uint64_t long_word(std::span<const uint8_t> bytes, uint64_t at) {
-  return word(bytes, at) | uint64_t{word(bytes, at + 4)} << 32;
-}
-
 std::vector<std::string> read_names(std::span<const uint8_t> bytes, uint32_t count,
                                     const std::string& name) {
   std::vector<std::string> names;
   for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t length = bytes.size() >= 4 ? word(bytes, 0) : 0;
+    const uint32_t length = bytes.size() >= 4 ? load_u32(bytes, 0) : 0;
     if (bytes.size() < 4 || bytes.size() - 4 < length) {
       throw IoError(str("pack: ", name, ": wanted ", count, " class names, got ", i));
     }
@@ -43,10 +35,10 @@ std::vector<std::string> read_names(std::span<const uint8_t> bytes, uint32_t cou
 
 std::span<const uint8_t> PackShard::image(uint64_t i) const {
   const uint64_t entry = i * kPackEntryBytes;
-  return bytes.subspan(long_word(index, entry), word(index, entry + 8));
+  return bytes.subspan(load_u64(index, entry), load_u32(index, entry + 8));
 }
 
-uint32_t PackShard::label(uint64_t i) const { return word(index, i * kPackEntryBytes + 12); }
+uint32_t PackShard::label(uint64_t i) const { return load_u32(index, i * kPackEntryBytes + 12); }
 
 PackShard parse_pack(std::span<const uint8_t> bytes, const std::string& name) {
   if (bytes.size() < kPackHeaderBytes ||
@@ -54,21 +46,21 @@ PackShard parse_pack(std::span<const uint8_t> bytes, const std::string& name) {
     throw IoError(str("pack: ", name, ": wanted a shard made by 'lockstep pack', got a file of ",
                       bytes.size(), " bytes that is none"));
   }
-  if (const uint32_t version = word(bytes, 8); version != kPackVersion) {
+  if (const uint32_t version = load_u32(bytes, 8); version != kPackVersion) {
     throw IoError(str("pack: ", name, ": wanted version ", kPackVersion, ", got ", version));
   }
-  const uint64_t size = long_word(bytes, 48);
+  const uint64_t size = load_u64(bytes, 48);
   if (size != bytes.size()) {
     throw IoError(str("pack: ", name, ": wanted ", size, " bytes, got ", bytes.size(),
                       "; the file is cut short or was added to"));
   }
   PackShard shard;
-  shard.number = word(bytes, 12);
-  shard.last = word(bytes, 16) != 0;
-  shard.images = long_word(bytes, 24);
+  shard.number = load_u32(bytes, 12);
+  shard.last = load_u32(bytes, 16) != 0;
+  shard.images = load_u64(bytes, 24);
   shard.bytes = bytes;
-  const uint32_t classes = word(bytes, 20);
-  const uint64_t index = long_word(bytes, 32), names = long_word(bytes, 40);
+  const uint32_t classes = load_u32(bytes, 20);
+  const uint64_t index = load_u64(bytes, 32), names = load_u64(bytes, 40);
   if (index < kPackHeaderBytes || names < index || names > size || shard.images == 0 ||
       shard.images != (names - index) / kPackEntryBytes || (names - index) % kPackEntryBytes != 0) {
     throw IoError(str("pack: ", name, ": wanted an index of ", shard.images,
@@ -79,7 +71,7 @@ PackShard parse_pack(std::span<const uint8_t> bytes, const std::string& name) {
   shard.index = bytes.subspan(index, names - index);
   for (uint64_t i = 0; i < shard.images; ++i) {
     const uint64_t entry = i * kPackEntryBytes;
-    const uint64_t begin = long_word(shard.index, entry), count = word(shard.index, entry + 8);
+    const uint64_t begin = load_u64(shard.index, entry), count = load_u32(shard.index, entry + 8);
     if (begin < kPackHeaderBytes || begin > index || count > index - begin ||
         shard.label(i) >= classes) {
       throw IoError(str("pack: ", name, ": image ", i, " has ", count, " bytes at ", begin,

