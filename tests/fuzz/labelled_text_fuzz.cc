@@ -1,7 +1,8 @@
 // TSV and JSONL of labelled texts: a line of each label is what it says.
 
 // sources: data/text/read_labelled_text.cc data/text/text_file.cc data/text/utf8.cc
-// io/mapped_file.cc
+
+// sources: io/mapped_file.cc
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/text/labelled_text.h"

@@ -1,8 +1,13 @@
 // Token files: whatever parses can be read whole.
 
-// sources: data/text/token_file.cc data/text/word_piece.cc data/text/word_trie.cc
-// sources: data/text/char_table.cc data/text/utf8.cc data/text/vocabulary.cc io/atomic_file.cc
-// sources: io/file.cc base/failpoint.cc
+// sources: data/text/word_piece.cc data/text/word_trie.cc data/text/char_table.cc
+
+// sources: data/text/utf8.cc data/text/vocabulary.cc io/atomic_file.cc io/file.cc
+
+// sources: base/failpoint.cc base/log.cc
+
+// sources: data/text/token_file.cc
+
 // flags: -lutf8proc
 
 #include "lockstep/base/error.h"

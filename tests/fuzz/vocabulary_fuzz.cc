@@ -1,7 +1,11 @@
 // vocab.txt: what parses says of each token where it is, and tokenises.
 
-// sources: data/text/word_piece.cc data/text/word_trie.cc data/text/char_table.cc data/text/utf8.cc
-// sources: data/text/vocabulary.cc io/atomic_file.cc io/file.cc base/failpoint.cc
+// sources: data/text/word_piece.cc data/text/word_trie.cc data/text/char_table.cc
+
+// sources: data/text/utf8.cc data/text/vocabulary.cc io/atomic_file.cc io/file.cc
+
+// sources: base/failpoint.cc base/log.cc
+
 // flags: -lutf8proc
 
 #include "lockstep/base/error.h"

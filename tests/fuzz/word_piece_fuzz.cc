@@ -1,8 +1,12 @@
 // Any bytes as text, with the four settings of case and accents: ids are the vocabulary's, there
 // are no more of them than characters can make, and special tokens appear when asked for alone.
 
-// sources: data/text/word_piece.cc data/text/word_trie.cc data/text/char_table.cc data/text/utf8.cc
-// sources: data/text/vocabulary.cc io/atomic_file.cc io/file.cc base/failpoint.cc
+// sources: data/text/word_piece.cc data/text/word_trie.cc data/text/char_table.cc
+
+// sources: data/text/utf8.cc data/text/vocabulary.cc io/atomic_file.cc io/file.cc
+
+// sources: base/failpoint.cc base/log.cc
+
 // flags: -lutf8proc
 
 #include "lockstep/data/text/utf8.h"
