@@ -42,6 +42,13 @@ TEST_CASE("the pair that is there most often is joined first") {
             "wanted a size of at least 16"));
 }
 
+TEST_CASE("of pairs that are there equally often the one of earlier tokens comes first") {
+  const TempDir dir;
+  write_file(dir / "a.txt", "cd ab cd ab");
+  const auto vocabulary = train_vocabulary({dir / "a.txt"}, {.size = 12});
+  CHECK(vocabulary.token(11) == "ab");
+}
+
 TEST_CASE("the same bytes whatever the order of the lines") {
   const TempDir dir;
   std::mt19937 random(3);
