@@ -11,12 +11,22 @@ namespace {
 
 constexpr int64_t kLeastLength = 8;
 
+/// What pack_segments gives, as far as it lies in the stretch that is used.
+std::vector<Segment> used_segments(const Corpus& corpus, Packing packing, int64_t budget,
+                                   const PretrainingOptions& options) {
+  std::vector<Segment> segments = pack_segments(corpus, packing, budget);
+  std::erase_if(segments, [&](const Segment& s) {
+    return s.begin < options.begin || (options.end >= 0 && s.end > options.end);
+  });
+  return segments;
+}
+
 class MaskedLanguage final : public TextDataset {
  public:
   MaskedLanguage(std::shared_ptr<const Corpus> corpus, const PretrainingOptions& options)
       : corpus_(std::move(corpus)),
         options_(options),
-        segments_(pack_segments(*corpus_, options.packing, options.max_seq_length - 2)) {}
+        segments_(used_segments(*corpus_, options.packing, options.max_seq_length - 2, options)) {}
 
   int64_t size() const override { return static_cast<int64_t>(segments_.size()); }
   int64_t max_seq_length() const override { return options_.max_seq_length; }
@@ -43,7 +53,8 @@ class SentencePairs final : public TextDataset {
   SentencePairs(std::shared_ptr<const Corpus> corpus, const PretrainingOptions& options)
       : corpus_(std::move(corpus)),
         options_(options),
-        segments_(pack_segments(*corpus_, Packing::kDocuments, options.max_seq_length - 3)) {
+        segments_(
+            used_segments(*corpus_, Packing::kDocuments, options.max_seq_length - 3, options)) {
     std::erase_if(segments_, [](const Segment& s) { return s.end - s.begin < 2; });
     check(segments_.size() >= 2,
           "pretraining_dataset: next_sentence wants at least two segments of "
@@ -109,7 +120,10 @@ class SentencePairs final : public TextDataset {
     }
     const int64_t first = corpus_->line_of(other.begin), last = corpus_->line_of(other.end - 1);
     int64_t begin = corpus_->line_begin(first + draws.below(last - first + 1));
-    const int64_t low = document_begins_[document], high = document_begins_[document + 1];
+    // Nothing of what is not used: it may be held out.
+    const int64_t low = std::max(document_begins_[document], options_.begin);
+    const int64_t end = document_begins_[document + 1];
+    const int64_t high = options_.end < 0 ? end : std::min(end, options_.end);
     begin = std::max({begin, other.begin, low});
     if (document == own) return {begin, std::min(begin + length, other.end)};
     begin = std::max(low, std::min(begin, high - length));

@@ -27,6 +27,9 @@ struct PretrainingOptions {
   bool next_sentence = false;
   MaskingOptions masking = {};
   uint64_t seed = 0;
+  /// The stretch of the corpus that is used, in tokens, so that another one can be held out: only
+  /// sequences that lie in it. end < 0: to the corpus's end.
+  int64_t begin = 0, end = -1;
 };
 
 /// Examples "[CLS] text [SEP]", or with next_sentence "[CLS] A [SEP] B [SEP]" and label 0 when B

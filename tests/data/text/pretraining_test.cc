@@ -170,6 +170,45 @@ TEST_CASE("pairs from another document, where there is one") {
   }
 }
 
+TEST_CASE("what is held out stays out, of pairs too") {
+  // A letter names its line; in two documents, the second of which is cut.
+  std::vector<std::string> lines;
+  for (char letter = 'a'; letter <= 'z'; ++letter) {
+    std::string line;
+    for (int i = 0; i < 10; ++i) line += std::string(1, letter) + " ";
+    lines.push_back(line);
+    if (letter == 'h') lines.emplace_back();
+  }
+  const auto corpus = corpus_of_lines(lines, small_tokenizer());
+  REQUIRE(corpus->documents() == 2);
+  const int64_t middle = corpus->line_begin(14);
+  std::vector<int32_t> before, behind;
+  corpus->read(0, middle, before);
+  corpus->read(middle, corpus->tokens(), behind);
+  for (const bool next_sentence : {false, true}) {
+    for (const bool first : {true, false}) {
+      PretrainingOptions options{.max_seq_length = 36,
+                                 .packing = Packing::kStream,
+                                 .next_sentence = next_sentence,
+                                 .masking = {.mlm_probability = 0}};
+      (first ? options.end : options.begin) = middle;
+      const auto data = pretraining_dataset(corpus, options);
+      const std::vector<int32_t>& allowed = first ? before : behind;
+      const std::set<int32_t> known(allowed.begin(), allowed.end());
+      CHECK(data->size() >= 3);
+      for (int64_t epoch = 0; epoch < 20; ++epoch) {
+        for (int64_t i = 0; i < data->size(); ++i) {
+          TextExample example;
+          data->get(epoch, i, example);
+          for (const int32_t id : example.ids) {
+            CHECK((corpus->vocabulary().is_special(id) || known.contains(id)));
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("wrong options of pre-training") {
   const auto corpus = make_corpus(5);
   CHECK_THROWS_AS(pretraining_dataset(corpus, {.max_seq_length = 7}), ArgumentError);

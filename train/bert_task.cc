@@ -1,0 +1,41 @@
+#include "lockstep/train/bert_task.h"
+
+#include "lockstep/autograd/ops/loss.h"
+#include "lockstep/train/meter.h"
+
+namespace lockstep {
+namespace {
+
+LossPart part(const Variable& logits, const Tensor& labels) {
+  return {.loss = cross_entropy(logits, labels),
+          .correct = count_correct(logits.data(), labels),
+          .counted = labels.dim(0)};
+}
+
+BatchResult result_of(LossPart first, const TextBatch& batch) {
+  return {.loss = std::move(first.loss),
+          .correct = first.correct,
+          .counted = first.counted,
+          .tokens = batch.tokens};
+}
+
+}  // namespace
+
+BertInput bert_input(const TextBatch& batch) {
+  return {.ids = batch.ids, .types = batch.types, .padding = batch.padding};
+}
+
+BatchResult pretraining_result(BertForPreTraining& model, const TextBatch& batch) {
+  const BertPreTrainingOutput out = model(bert_input(batch), batch.masked_positions);
+  BatchResult result = result_of(part(out.prediction_logits, batch.masked_labels), batch);
+  if (out.seq_relationship_logits.defined()) {
+    result.second = part(out.seq_relationship_logits, batch.labels);
+  }
+  return result;
+}
+
+BatchResult classification_result(BertForSequenceClassification& model, const TextBatch& batch) {
+  return result_of(part(model(bert_input(batch)), batch.labels), batch);
+}
+
+}  // namespace lockstep
