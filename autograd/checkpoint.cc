@@ -1,5 +1,6 @@
 #include "lockstep/autograd/checkpoint.h"
 
+#include "lockstep/autograd/autocast.h"
 #include "lockstep/autograd/node.h"
 #include "lockstep/autograd/recording.h"
 #include "lockstep/tensor/random.h"
@@ -83,11 +84,13 @@ struct Kept {
   std::vector<Saved> values;  // of the inputs and of the leaves that fn uses
   std::vector<GeneratorLog::Entry> generators;
   std::unordered_set<const void*> ends;
+  DType precision = Autocast::current();
 
   Variable call_again(const Tensor& grad) const {
     for (const Saved& value : values) value.get();
     const Rewind rewind(generators);
     const SecondCall second;
+    const Autocast as_before(precision);
     const uint64_t first = Node::next_sequence();
     Variable again = fn(inputs);
     const char* kOther = "checkpoint: the function did not do the same when it was called again";

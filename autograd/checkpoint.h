@@ -23,6 +23,7 @@ using CheckpointFn = std::function<Variable(const std::vector<Variable>& inputs)
 /// - Random ops draw the same numbers: the state of each Generator that forward drew from is put
 ///   back for the second call, and afterwards is what it was before it. The generators must live
 ///   until backward, unless they are fn's own.
+/// - The precision (Autocast) is that of forward, wherever backward is called.
 /// - What forward counts, fn must not count twice: see recomputing(). Batch normalisation and layer
 ///   drop ask it: running statistics, batch counts and decisions move in forward only.
 /// - fn must do the same both times, and is kept (with what it refers to) until backward. Inputs or

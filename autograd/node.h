@@ -22,6 +22,9 @@ struct VariableImpl {
   std::vector<std::pair<uint64_t, GradHook>> hooks;
   uint64_t next_hook = 1;
   int pending = 0;  // contributions still to come in the backward now running
+  Tensor shadow;    // shadow.h; fresh while data is what and as it was:
+  const std::byte* shadow_of = nullptr;
+  uint64_t shadow_version = 0;
 };
 
 /// What an input of an op leads to: an inner node, a leaf, or neither when it requires no gradient.

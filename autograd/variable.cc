@@ -42,7 +42,11 @@ Variable::Variable(Tensor data, bool requires_grad) : impl_(std::make_shared<Var
 }
 
 const Tensor& Variable::data() const { return require(impl_).data; }
-Tensor& Variable::mutable_data() { return require_leaf(impl_, "mutable_data").data; }
+Tensor& Variable::mutable_data() {
+  VariableImpl& leaf = require_leaf(impl_, "mutable_data");
+  leaf.shadow_of = nullptr;  // the tensor itself may be replaced, by one that lies where it lay
+  return leaf.data;
+}
 bool Variable::requires_grad() const { return require(impl_).requires_grad; }
 bool Variable::is_leaf() const { return require(impl_).producer == nullptr; }
 const std::shared_ptr<Node>& Variable::producer() const { return require(impl_).producer; }

@@ -14,6 +14,7 @@
 namespace lockstep {
 
 class Node;
+struct Shadow;
 struct VariableImpl;
 class Variable;
 
@@ -92,6 +93,7 @@ class Variable {
  private:
   friend class Engine;
   friend class Node;
+  friend struct Shadow;
   explicit Variable(std::shared_ptr<VariableImpl> impl) : impl_(std::move(impl)) {}
 
   std::shared_ptr<VariableImpl> impl_;

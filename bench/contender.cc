@@ -1,5 +1,6 @@
 #include "lockstep/bench/contender.h"
 
+#include "lockstep/autograd/autocast.h"
 #include "lockstep/optim/sgd.h"
 
 #include <time.h>
@@ -25,11 +26,13 @@ std::string Way::name() const {
   if (buckets) text << ", " << cap_mb << " MB";
   if (buckets && last_cap_mb) text << ", last " << *last_cap_mb << " MB";
   if (sync_every > 1) text << ", every " << sync_every;
+  if (precision != DType::kF32) text << ", " << name_of(precision);
   return text.str();
 }
 
 Contender::Contender(const Workload& workload, const Way& way, ProcessGroup& group)
-    : timeline_(way.timeline ? std::optional<Timeline>(std::in_place) : std::nullopt),
+    : precision_(way.precision),
+      timeline_(way.timeline ? std::optional<Timeline>(std::in_place) : std::nullopt),
       batch_(make_batch(workload, group.rank())),
       replica_(make_loss_model(workload), group, options(way)) {}
 
@@ -50,6 +53,7 @@ StepCost Contender::step() {
   const double cpu_before = cpu_ms();
   const int64_t begin = Timeline::now_ns();
   if (timeline_) timeline_->begin_step(step_);
+  const Autocast precision(precision_);
   replica_.step([this](int64_t) { return batch_; });
   if (timeline_) cost.times = timeline_->end_step();
   ++step_;

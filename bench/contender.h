@@ -21,8 +21,9 @@ struct Way {
   std::optional<double> last_cap_mb = std::nullopt;
   int sync_every = 1;  // backwards to a step; all but the last run under no_sync
   bool timeline = true;
+  DType precision = DType::kF32;  // of forward, as Autocast takes it
 
-  /// "overlapped, 25 MB", "naive", "overlapped, 25 MB, every 4th"
+  /// "overlapped, 25 MB", "naive", "overlapped, 25 MB, every 4th", "local, bf16"
   std::string name() const;
 };
 
@@ -45,6 +46,7 @@ class Contender {
   Timeline* timeline() { return timeline_ ? &*timeline_ : nullptr; }
   ReplicaOptions options(const Way& way);
 
+  DType precision_;
   std::optional<Timeline> timeline_;
   Batch batch_;
   Replica replica_;

@@ -21,16 +21,22 @@ namespace {
 
 using namespace lockstep;
 
-/// "overlapped:25": the mode and the bucket size in MB.
+/// "overlapped:25" or "local:bf16": the mode, and the bucket size in MB or the precision.
 bench::Way parse_way(const std::string& text) {
-  const size_t colon = text.find(':');
+  size_t colon = text.find(':');
   bench::Way way{.mode = parse_ddp_mode(text.substr(0, colon))};
-  if (colon != std::string::npos) {
-    const std::string cap = text.substr(colon + 1);
+  while (colon != std::string::npos) {
+    const size_t begin = colon + 1;
+    colon = text.find(':', begin);
+    const std::string part = text.substr(begin, colon == text.npos ? colon : colon - begin);
+    if (part == "bf16") {
+      way.precision = DType::kBF16;
+      continue;
+    }
     char* end = nullptr;
-    way.cap_mb = std::strtod(cap.c_str(), &end);
-    check(!cap.empty() && *end == '\0' && way.cap_mb >= 0, "--way: wanted MODE or MODE:MB, got '",
-          text, "'");
+    way.cap_mb = std::strtod(part.c_str(), &end);
+    check(!part.empty() && *end == '\0' && way.cap_mb >= 0,
+          "--way: wanted MODE, MODE:MB, MODE:bf16 or MODE:MB:bf16, got '", text, "'");
   }
   return way;
 }
@@ -48,7 +54,8 @@ int run(int argc, char** argv) {
   app.add_option("--batch", workload.batch, "images in a step");
   app.add_option("--classes", workload.task.classes, "classes");
   app.add_option("--threads", threads, "OpenMP threads");
-  app.add_option("--way", names, "how gradients are averaged: overlapped:25, naive, ...");
+  app.add_option("--way", names,
+                 "how gradients are averaged: overlapped:25, naive, local:bf16, ...");
   if (const auto code = parse_command_line(app, normalize_flags(argc, argv))) return *code;
   omp_set_num_threads(threads);
 

@@ -18,12 +18,11 @@ Adam::Adam(std::vector<AdamGroup> groups) : Optimizer(moment_names()) {
   }
 }
 
-void Adam::step() {
-  passes_ = 0;
+void Adam::update() {
   for (size_t g = 0; g < groups_.size(); ++g) {
     passes_ += groups_[g].state.for_each_run([&](FusedState::Run& run) {
       ops::adam_step(run.param, run.grad, run.states[0], run.states[1],
-                     adam_step_of(options_[g], lr(g), run));
+                     adam_step_of(options_[g], lr(g), run), run.shadow);
     });
   }
 }
@@ -40,13 +39,12 @@ AdamW::AdamW(std::vector<AdamWGroup> groups) : Optimizer(moment_names()) {
   }
 }
 
-void AdamW::step() {
-  passes_ = 0;
+void AdamW::update() {
   for (size_t g = 0; g < groups_.size(); ++g) {
     passes_ += groups_[g].state.for_each_run([&](FusedState::Run& run) {
       AdamStep step = adam_step_of(options_[g], lr(g), run);
       step.decoupled_weight_decay = true;
-      ops::adam_step(run.param, run.grad, run.states[0], run.states[1], step);
+      ops::adam_step(run.param, run.grad, run.states[0], run.states[1], step, run.shadow);
     });
   }
 }

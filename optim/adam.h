@@ -39,9 +39,9 @@ class Adam final : public Optimizer {
   Adam(std::vector<NamedParameter> parameters, const AdamOptions& options);
   explicit Adam(std::vector<AdamGroup> groups);
 
-  void step() override;
-
  private:
+  void update() override;
+
   std::vector<AdamOptions> options_;  // of each group; the rate is the base's
 };
 
@@ -51,9 +51,9 @@ class AdamW final : public Optimizer {
   AdamW(std::vector<NamedParameter> parameters, const AdamWOptions& options);
   explicit AdamW(std::vector<AdamWGroup> groups);
 
-  void step() override;
-
  private:
+  void update() override;
+
   std::vector<AdamWOptions> options_;
 };
 

@@ -1,5 +1,6 @@
 #include "lockstep/optim/fused_state.h"
 
+#include "lockstep/autograd/shadow.h"
 #include "lockstep/tensor/arena.h"
 #include "lockstep/tensor/ops/copy.h"
 
@@ -62,7 +63,47 @@ void FusedState::follow_parameters() {
     }
     tensors = std::move(laid_out);
   }
+  shadows_.clear();
   where_ = std::move(where);  // last: when memory runs out before, the next call begins again
+}
+
+void FusedState::lay_out_shadows() {
+  // As the states, in elements of f32: a run of neighbours there is one here.
+  std::vector<int64_t> numels;
+  std::vector<size_t> indices;
+  for (size_t i : order_) {
+    const Tensor& data = parameters_[i].data();
+    if (data.dtype() != DType::kF32 || !data.device().is_cpu()) continue;
+    numels.push_back(data.numel());
+    indices.push_back(i);
+  }
+  const ArenaLayout layout = arena_layout(numels, DType::kF32);
+  const Tensor arena = Tensor::zeros({layout.numel}, DType::kBF16);
+  shadows_.assign(parameters_.size(), Tensor());
+  for (size_t k = 0; k < indices.size(); ++k) {
+    const size_t i = indices[k];
+    shadows_[i] = arena_view(arena, layout.offsets[k], parameters_[i].shape());
+  }
+}
+
+void FusedState::begin_shadows() {
+  in_step_.clear();
+  if (std::none_of(parameters_.begin(), parameters_.end(), Shadow::used)) return;
+  follow_parameters();
+  if (shadows_.empty()) lay_out_shadows();
+  for (const Variable& p : parameters_)
+    in_step_.push_back(Shadow::fresh(p) ? InStep::kFresh : InStep::kStale);
+}
+
+void FusedState::end_shadows() {
+  for (size_t i = 0; i < in_step_.size(); ++i) {
+    const Variable& p = parameters_[i];
+    if (!Shadow::used(p)) continue;
+    // One that no pass moved is as it was, though its arena's version is not.
+    if (in_step_[i] == InStep::kWritten) Shadow::set(p, shadows_[i]);
+    if (in_step_[i] == InStep::kFresh) Shadow::renew(p);
+  }
+  in_step_.clear();
 }
 
 size_t FusedState::visit(const Pass& pass, bool by_grad, bool fuse) {
@@ -96,9 +137,12 @@ size_t FusedState::visit(const Pass& pass, bool by_grad, bool fuse) {
             .grad = by_grad ? first_grad->through(*last_grad) : Tensor(),
             .states = run_states,
             .step = step_of(first)};
+    const bool shadowed = !in_step_.empty() && shadows_[first].defined();
+    if (shadowed) run.shadow = shadows_[first].through(shadows_[last]);
     pass(run);
-    if (steps != nullptr) {
-      for (size_t i = first_k; i < k; ++i) ++steps[order_[i]];
+    for (size_t i = first_k; i < k; ++i) {
+      if (steps != nullptr) ++steps[order_[i]];
+      if (shadowed) in_step_[order_[i]] = InStep::kWritten;
     }
     ++calls;
   }

@@ -6,6 +6,7 @@
 
 #include "lockstep/autograd/variable.h"
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -23,7 +24,8 @@ class FusedState {
     Tensor param;
     Tensor grad;  // undefined in for_each_run_of_all
     std::span<Tensor> states;
-    int64_t step = 0;  // which update of these parameters it is, from 1; 0 where none are counted
+    int64_t step = 0;    // which update of these parameters it is, from 1; 0 where none are counted
+    Tensor shadow = {};  // bf16, for the new values of param; undefined where nobody wants them
   };
   using Pass = std::function<void(Run& run)>;
   /// Calls `pass` once for each run of neighbours that have a gradient; the others are left out,
@@ -33,6 +35,12 @@ class FusedState {
   size_t for_each_parameter(const Pass& pass) { return visit(pass, true, /*fuse=*/false); }
   /// The same over all parameters, whether they have a gradient or not.
   size_t for_each_run_of_all(const Pass& pass) { return visit(pass, /*by_grad=*/false, true); }
+
+  /// Around the passes of one step, which then write the bf16 shadows (autograd/shadow.h) of the
+  /// f32 parameters where an op has asked for one of them: begin before the first of any group, end
+  /// after the last, because groups may share an arena and so a version.
+  void begin_shadows();
+  void end_shadows();
 
   /// State tensor `which` of parameter `index`: the memory itself, until the next call after the
   /// parameters have moved.
@@ -50,12 +58,17 @@ class FusedState {
   /// the last call. Done lazily, so that data parallelism can be set up after the optimizer.
   void follow_parameters();
   size_t visit(const Pass& pass, bool by_grad, bool fuse);
+  void lay_out_shadows();
 
   std::vector<Variable> parameters_;
   std::vector<const std::byte*> where_;      // each parameter's memory at the last layout
   std::vector<size_t> order_;                // parameters by dtype and address
   std::vector<std::vector<Tensor>> states_;  // [which][index]
   Tensor steps_;                             // i64 [parameters] on the CPU, or undefined
+
+  enum class InStep : uint8_t { kStale, kFresh, kWritten };
+  std::vector<Tensor> shadows_;  // by index; undefined for what is not f32; empty: none are wanted
+  std::vector<InStep> in_step_;  // by index; empty outside of a step
 };
 
 }  // namespace lockstep

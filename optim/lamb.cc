@@ -18,20 +18,19 @@ Lamb::Lamb(std::vector<LambGroup> groups) : Optimizer(moment_names()) {
   }
 }
 
-void Lamb::step() {
-  passes_ = 0;
+void Lamb::update() {
   for (size_t g = 0; g < groups_.size(); ++g) {
     const LambOptions& o = options_[g];
     FusedState& state = groups_[g].state;
     if (o.weight_decay == 0 && !o.always_adapt) {
       passes_ += state.for_each_run([&](FusedState::Run& run) {
         ops::adam_step(run.param, run.grad, run.states[0], run.states[1],
-                       adam_step_of(o, lr(g), run));
+                       adam_step_of(o, lr(g), run), run.shadow);
       });
     } else {
       passes_ += 2 * state.for_each_parameter([&](FusedState::Run& run) {
         ops::lamb_step(run.param, run.grad, run.states[0], run.states[1],
-                       adam_step_of(o, lr(g), run));
+                       adam_step_of(o, lr(g), run), run.shadow);
       });
     }
   }

@@ -34,9 +34,9 @@ class Lamb final : public Optimizer {
   Lamb(std::vector<NamedParameter> parameters, const LambOptions& options);
   explicit Lamb(std::vector<LambGroup> groups);
 
-  void step() override;
-
  private:
+  void update() override;
+
   std::vector<LambOptions> options_;
 };
 

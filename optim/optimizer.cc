@@ -43,6 +43,13 @@ void Optimizer::add_group(std::vector<NamedParameter> parameters, double lr, siz
   groups_.push_back({std::move(names), FusedState(std::move(variables), states, counted), lr});
 }
 
+void Optimizer::step() {
+  passes_ = 0;
+  for (Group& group : groups_) group.state.begin_shadows();
+  update();
+  for (Group& group : groups_) group.state.end_shadows();
+}
+
 void Optimizer::zero_grad() {
   for (Group& group : groups_) {
     for (Variable parameter : group.state.parameters()) parameter.zero_grad();

@@ -33,8 +33,9 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Updates every parameter that has a gradient, in place; the others, and their state, stay as
-  /// they are.
-  virtual void step() = 0;
+  /// they are. Where mixed precision computes with a bf16 shadow of a parameter (Autocast), that is
+  /// written in the same pass over memory.
+  void step();
   /// Forgets the gradients of all parameters; memory bound to them stays bound.
   void zero_grad();
 
@@ -58,6 +59,10 @@ class Optimizer {
   size_t passes_of_last_step() const { return passes_; }
 
  protected:
+  /// The passes of one step over all groups; counts them in passes_, which is 0 at the start. A
+  /// kernel that moves a parameter writes run.shadow where that is defined.
+  virtual void update() = 0;
+
   struct Group {
     std::vector<std::string> names;
     FusedState state;

@@ -26,8 +26,7 @@ Sgd::Sgd(std::vector<SgdGroup> groups) : Optimizer({"momentum"}) {
   }
 }
 
-void Sgd::step() {
-  passes_ = 0;
+void Sgd::update() {
   for (size_t g = 0; g < groups_.size(); ++g) {
     const SgdOptions& o = options_[g];
     passes_ += groups_[g].state.for_each_run([&](FusedState::Run& run) {
@@ -37,7 +36,8 @@ void Sgd::step() {
                          .weight_decay = o.weight_decay,
                          .nesterov = o.nesterov};
       Tensor none;
-      ops::sgd_step(run.param, run.grad, run.states.empty() ? none : run.states[0], step);
+      ops::sgd_step(run.param, run.grad, run.states.empty() ? none : run.states[0], step,
+                    run.shadow);
     });
   }
 }

@@ -26,9 +26,9 @@ class Sgd final : public Optimizer {
   Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options);
   explicit Sgd(std::vector<SgdGroup> groups);
 
-  void step() override;
-
  private:
+  void update() override;
+
   std::vector<SgdOptions> options_;  // of each group; the rate is the base's
 };
 

@@ -6,6 +6,7 @@
 #include "lockstep/distributed/comm/make_process_group.h"
 #include "lockstep/distributed/comm/thread_group.h"
 #include "lockstep/io/atomic_file.h"
+#include "lockstep/train/amp_flag.h"
 #include "lockstep/train/group_flags.h"
 #include "lockstep/train/threads.h"
 
@@ -79,6 +80,7 @@ struct StepArguments {
   std::vector<double> caps = {0, 1, 5, 10, 25, 50};
   std::vector<int> sync_every = {2, 4, 8};
   std::optional<double> last_cap_mb;
+  AmpFlag amp;
   int rounds = 15;
 };
 
@@ -103,8 +105,11 @@ nlohmann::json to_json(const std::vector<WayCost>& costs) {
 
 void bench_step(const StepArguments& a, ProcessGroup& group, bool speaks) {
   const auto way = [&](DdpMode mode, double cap_mb, int sync_every = 1) {
-    return Way{
-        .mode = mode, .cap_mb = cap_mb, .last_cap_mb = a.last_cap_mb, .sync_every = sync_every};
+    return Way{.mode = mode,
+               .cap_mb = cap_mb,
+               .last_cap_mb = a.last_cap_mb,
+               .sync_every = sync_every,
+               .precision = precision_of(a.amp)};
   };
   const auto measure = [&](const char* what, std::vector<Way> ways) {
     const auto costs =
@@ -130,10 +135,11 @@ void bench_step(const StepArguments& a, ProcessGroup& group, bool speaks) {
   if (!speaks) return;
 
   const OverlapEfficiency efficiency = bench::overlap_efficiency(modes[0], modes[2], modes[3]);
-  const std::string what = str(
-      a.workload.task.model, ", ", a.workload.task.image_size, " x ", a.workload.task.image_size,
-      ", batch ", a.workload.batch, " on each of ", group.size(), " processes (", group.backend(),
-      ") x ", omp_get_max_threads(), omp_get_max_threads() == 1 ? " thread" : " threads", ", f32");
+  const std::string what =
+      str(a.workload.task.model, ", ", a.workload.task.image_size, " x ",
+          a.workload.task.image_size, ", batch ", a.workload.batch, " on each of ", group.size(),
+          " processes (", group.backend(), ") x ", omp_get_max_threads(),
+          omp_get_max_threads() == 1 ? " thread" : " threads", ", ", name_of(precision_of(a.amp)));
   std::printf("%s; medians of %d steps, ways in turn\n\n%s\n", what.c_str(), a.rounds,
               bench::cost_table(modes).c_str());
   std::printf("By bucket size:\n\n%s\n%s\n", bench::cost_table(caps).c_str(),
@@ -145,6 +151,7 @@ void bench_step(const StepArguments& a, ProcessGroup& group, bool speaks) {
                              {"world_size", group.size()},
                              {"backend", group.backend()},
                              {"threads", omp_get_max_threads()},
+                             {"precision", name_of(precision_of(a.amp))},
                              {"rounds", a.rounds},
                              {"modes", to_json(modes)},
                              {"caps", to_json(caps)},
@@ -183,6 +190,7 @@ Command step_command(CLI::App& bench_app) {
       ->delimiter(',')
       ->check(CLI::Range(1, 1000));
   app->add_option("--rounds", a->rounds, "Steps of each way")->check(CLI::Range(1, 100000));
+  add_amp_flag(*app, a->amp);
   add_group_flags(*app, a->group);
   return {app, [a] {
             return on_ranks(a->common, a->group, [&](ProcessGroup& group, bool speaks) {

@@ -1,8 +1,10 @@
+#include "lockstep/autograd/autocast.h"
 #include "lockstep/autograd/ops/loss.h"
 #include "lockstep/distributed/comm/launcher.h"
 #include "lockstep/distributed/comm/make_process_group.h"
 #include "lockstep/distributed/reduce/comm_hook_runner.h"
 #include "lockstep/optim/sgd.h"
+#include "lockstep/train/amp_flag.h"
 #include "lockstep/train/ddp_flags.h"
 #include "lockstep/train/fault_flags.h"
 #include "lockstep/train/group_flags.h"
@@ -53,6 +55,7 @@ struct Flags {
   double lr = 0.05;
   double momentum = 0.9;
   std::optional<double> clip_grad_norm;
+  AmpFlag amp;
   bool sync_bn = false;
   int64_t whole_batch_steps = 2;
   int64_t delay_us = 200;
@@ -125,8 +128,11 @@ void introduce(const Flags& f, int ranks, const char* backend, Progress& progres
   for (const NamedParameter& p : make_model(f.task)->named_parameters()) {
     parameters += p.parameter.data().numel();
   }
-  progress.say(str(f.task.model, ", ", parameters, " parameters, ", rounded ? "f64" : f.dtype, "; ",
-                   ranks, " ranks (", backend, "); ", f.steps, " steps of ", ranks, " x ",
+  progress.say(str(f.task.model, ", ", parameters, " parameters, ",
+                   rounded              ? "f64"
+                   : f.amp.amp == "off" ? f.dtype
+                                        : f.amp.amp + " by --amp",
+                   "; ", ranks, " ranks (", backend, "); ", f.steps, " steps of ", ranks, " x ",
                    f.batch_size, f.grad_accum_steps > 1 ? str(" x ", f.grad_accum_steps) : "",
                    " images of ", f.task.image_size, " x ", f.task.image_size));
   for (const std::string& warning : fault_warnings(f.faults)) progress.say(warning);
@@ -142,7 +148,8 @@ int run_verify(const Flags& f) {
   VerifyOptions options = options_of(f);
   const VerifyModel model = [&f] {
     return loss_model(std::shared_ptr<ResNet>(make_model(f.task)),
-                      [](ResNet& net, const Batch& batch) {
+                      [&f](ResNet& net, const Batch& batch) {
+                        const Autocast precision(precision_of(f.amp));
                         return cross_entropy(net.forward(Variable(batch.inputs)), batch.targets);
                       });
   };
@@ -206,6 +213,7 @@ Command verify_command(CLI::App& program) {
       ->check(CLI::Range(0, 1'000'000));
   app->add_option("--timeout", f->timeout, "Seconds that a collective may take")
       ->check(CLI::Range(0.001, 86400.0));
+  add_amp_flag(*app, f->amp);
   add_ddp_flags(*app, f->ddp);
   add_group_flags(*app, f->group);
   add_fault_flags(*app, f->faults);
@@ -217,6 +225,7 @@ Command verify_command(CLI::App& program) {
             } else if (f->task.layer_drop > 0 && (f->ddp.static_graph || has_caps(f->ddp))) {
               wrong = "--layer-drop takes no --static-graph, bucket caps or --bucket-plan";
             }
+            if (f->dtype == "f64" && f->amp.amp != "off") wrong = "--dtype f64 takes no --amp";
             if (wrong != nullptr) throw ArgumentError(str("verify: ", wrong));
             return run_verify(*f);
           }};

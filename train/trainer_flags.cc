@@ -28,6 +28,7 @@ void add_loop_flags(CLI::App& app, TrainerFlags& flags, const TrainerWords& word
   add_eval_batch_size(app, flags, words);
   app.add_option("--grad-accum-steps", flags.grad_accum_steps, "Micro-batches per optimizer step")
       ->check(positive());
+  add_amp_flag(app, flags.amp);
 }
 
 void add_eval_batch_size(CLI::App& app, TrainerFlags& flags, const TrainerWords& words) {
@@ -103,6 +104,7 @@ std::vector<RunTrait> trainer_traits(const TrainerFlags& flags, int world) {
                                {"--batch-size", str(flags.batch_size)},
                                {"--grad-accum-steps", str(flags.grad_accum_steps)},
                                {"--seed", str(flags.seed)}};
+  for (RunTrait& trait : amp_traits(flags.amp)) all.push_back(std::move(trait));
   for (RunTrait& trait : optimizer_traits(flags.optimizer)) all.push_back(std::move(trait));
   for (RunTrait& trait : ddp_traits(flags.ddp)) all.push_back(std::move(trait));
   for (RunTrait& trait : group_traits(flags.group)) all.push_back(std::move(trait));

@@ -1,6 +1,7 @@
 // The command-line flags of a training run, which all trainers have.
 #pragma once
 
+#include "lockstep/train/amp_flag.h"
 #include "lockstep/train/ddp_flags.h"
 #include "lockstep/train/fault_flags.h"
 #include "lockstep/train/group_flags.h"
@@ -28,6 +29,7 @@ struct TrainerFlags {
   int64_t grad_accum_steps = 1;
   uint64_t seed = 1;
   OptimizerFlags optimizer;
+  AmpFlag amp;
   DdpFlags ddp;
   GroupFlags group;
   int nproc = 1;
@@ -53,7 +55,7 @@ struct TrainerWords {
   std::string seeded = "the weights, the order of the data, the augmentation";
 };
 
-/// --epochs, --max-steps, batch sizes, --grad-accum-steps.
+/// --epochs, --max-steps, batch sizes, --grad-accum-steps, --amp.
 void add_loop_flags(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);
 void add_eval_batch_size(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);
 void add_seed_flag(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);

@@ -1,5 +1,6 @@
 #include "lockstep/train/training_run.h"
 
+#include "lockstep/autograd/autocast.h"
 #include "lockstep/base/error.h"
 #include "lockstep/distributed/reduce/comm_hook_runner.h"
 #include "lockstep/train/rank_zero.h"
@@ -130,7 +131,10 @@ void TrainingRun::introduce(const TrainingTask& task) {
           threads_ == 1 ? " thread" : " threads", "; global batch ",
           flags_.batch_size * world * accumulated, " = ", world, " x ", flags_.batch_size,
           accumulated > 1 ? str(" x ", accumulated, " accumulated") : "", "; gradients ",
-          flags_.ddp.mode, hook_ == nullptr ? "" : ", by the hook " + flags_.ddp.comm_hook));
+          flags_.ddp.mode, hook_ == nullptr ? "" : ", by the hook " + flags_.ddp.comm_hook,
+          flags_.amp.amp == "off" ? "" : "; mixed precision, " + flags_.amp.amp));
+  const std::string notice = amp_notice(flags_.amp);
+  if (!notice.empty()) say(notice);
   for (const std::string& warning : fault_warnings(flags_.faults)) say(warning);
   if (!weights_.empty()) say(weights_);
 }
@@ -181,6 +185,7 @@ TrainResult TrainingRun::train(const TrainingTask& task) {
                     .resumed_step = resumes() ? trainer.position().step : -1,
                     .faults = fault_warnings(flags_.faults)});
   }
+  const Autocast precision(precision_of(flags_.amp));  // of training and of evaluations
   const TrainResult result = trainer.run();
   say("\n" + trainer.step_times().table());
   return result;

@@ -1,5 +1,6 @@
 #include "lockstep/autograd/ops/activation.h"
 
+#include "lockstep/autograd/ops/policy.h"
 #include "lockstep/autograd/record.h"
 #include "lockstep/tensor/ops/activation.h"
 #include "lockstep/tensor/ops/unary.h"
@@ -33,8 +34,8 @@ Variable gelu(const Variable& x, GeluApproximation approximation) {
 Variable sigmoid(const Variable& x) { return unary("sigmoid", UnaryOp::kSigmoid, x); }
 Variable tanh(const Variable& x) { return unary("tanh", UnaryOp::kTanh, x); }
 Variable silu(const Variable& x) { return unary("silu", UnaryOp::kSilu, x); }
-Variable log(const Variable& x) { return unary("log", UnaryOp::kLog, x); }
-Variable exp(const Variable& x) { return unary("exp", UnaryOp::kExp, x); }
-Variable sqrt(const Variable& x) { return unary("sqrt", UnaryOp::kSqrt, x); }
+Variable log(const Variable& x) { return unary("log", UnaryOp::kLog, policy::widen(x)); }
+Variable exp(const Variable& x) { return unary("exp", UnaryOp::kExp, policy::widen(x)); }
+Variable sqrt(const Variable& x) { return unary("sqrt", UnaryOp::kSqrt, policy::widen(x)); }
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 #include "lockstep/autograd/ops/attention.h"
 
+#include "lockstep/autograd/ops/policy.h"
 #include "lockstep/autograd/record.h"
 
 namespace lockstep {
@@ -12,9 +13,12 @@ Saved saved_mask(const AttentionOptions& options) {
 
 }  // namespace
 
-Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v,
-                                      int64_t heads, const AttentionOptions& options,
-                                      Generator* rng) {
+Variable scaled_dot_product_attention(const Variable& any_q, const Variable& any_k,
+                                      const Variable& any_v, int64_t heads,
+                                      const AttentionOptions& options, Generator* rng) {
+  const Variable q = policy::narrow(any_q);
+  const Variable k = any_k.is(any_q) ? q : policy::narrow(any_k);
+  const Variable v = any_v.is(any_q) ? q : any_v.is(any_k) ? k : policy::narrow(any_v);
   const AttentionLayout layout = ops::attention_layout(q.data(), k.data(), v.data(), heads);
   const AttentionParams params = ops::attention_params(layout, options, rng);
   const ops::AttentionResult result = ops::attention(
@@ -43,8 +47,9 @@ Variable scaled_dot_product_attention(const Variable& q, const Variable& k, cons
                 });
 }
 
-Variable packed_self_attention(const Variable& qkv, int64_t heads, const AttentionOptions& options,
-                               Generator* rng) {
+Variable packed_self_attention(const Variable& any_qkv, int64_t heads,
+                               const AttentionOptions& options, Generator* rng) {
+  const Variable qkv = policy::narrow(any_qkv);
   const Tensor& x = qkv.data();
   const AttentionLayout layout = ops::packed_attention_layout(x, heads);
   const AttentionParams params = ops::attention_params(layout, options, rng);

@@ -1,5 +1,6 @@
 #include "lockstep/autograd/ops/elementwise.h"
 
+#include "lockstep/autograd/ops/policy.h"
 #include "lockstep/autograd/record.h"
 #include "lockstep/tensor/ops/elementwise.h"
 #include "lockstep/tensor/ops/reduce.h"
@@ -17,6 +18,13 @@ void pass_on(const Tensor& grad_y, const Shape& operand, GradSink& sink, int i) 
   }
 }
 
+struct Pair {
+  Variable a, b;
+};
+Pair meet(const Variable& a, const Variable& b) {
+  return {policy::meet(a, b.dtype()), policy::meet(b, a.dtype())};
+}
+
 /// What backward needs of `x` only if `other` wants a gradient.
 Saved save_for(const Variable& other, const Variable& x) {
   return other.requires_grad() ? Saved(x.data()) : Saved();
@@ -24,7 +32,8 @@ Saved save_for(const Variable& other, const Variable& x) {
 
 }  // namespace
 
-Variable add(const Variable& a, const Variable& b) {
+Variable add(const Variable& any_a, const Variable& any_b) {
+  const auto [a, b] = meet(any_a, any_b);
   return record("add", ops::add(a.data(), b.data()), {a, b},
                 [shape_a = a.shape(), shape_b = b.shape()](const Tensor& grad_y, GradSink& sink) {
                   pass_on(grad_y, shape_a, sink, 0);
@@ -32,7 +41,8 @@ Variable add(const Variable& a, const Variable& b) {
                 });
 }
 
-Variable sub(const Variable& a, const Variable& b) {
+Variable sub(const Variable& any_a, const Variable& any_b) {
+  const auto [a, b] = meet(any_a, any_b);
   return record("sub", ops::sub(a.data(), b.data()), {a, b},
                 [shape_a = a.shape()](const Tensor& grad_y, GradSink& sink) {
                   pass_on(grad_y, shape_a, sink, 0);
@@ -40,7 +50,8 @@ Variable sub(const Variable& a, const Variable& b) {
                 });
 }
 
-Variable mul(const Variable& a, const Variable& b) {
+Variable mul(const Variable& any_a, const Variable& any_b) {
+  const auto [a, b] = meet(any_a, any_b);
   return record(
       "mul", ops::mul(a.data(), b.data()), {a, b},
       [saved_a = save_for(b, a), saved_b = save_for(a, b)](const Tensor& grad_y, GradSink& sink) {
@@ -49,7 +60,8 @@ Variable mul(const Variable& a, const Variable& b) {
       });
 }
 
-Variable div(const Variable& a, const Variable& b) {
+Variable div(const Variable& any_a, const Variable& any_b) {
+  const auto [a, b] = meet(any_a, any_b);
   return record(
       "div", ops::div(a.data(), b.data()), {a, b},
       [saved_a = save_for(b, a), saved_b = Saved(b.data())](const Tensor& grad_y, GradSink& sink) {

@@ -1,5 +1,6 @@
 #include "lockstep/tensor/ops/group_norm.h"
 #include "lockstep/autograd/ops/norm.h"
+#include "lockstep/autograd/ops/policy.h"
 #include "lockstep/autograd/record.h"
 #include "lockstep/tensor/ops/copy.h"
 
@@ -16,8 +17,9 @@ void put(const Tensor& grad, const Dest& dest) {
   }
 }
 
-Variable normalise(const char* op, const Variable& x, const GroupNormExtents& extents,
+Variable normalise(const char* op, const Variable& any_x, const GroupNormExtents& extents,
                    const Shape& wanted, const Variable& weight, const Variable& bias, double eps) {
+  const Variable x = policy::narrow(any_x);
   const auto data_of = [&](const Variable& v, const char* name) {
     if (!v.defined()) return Tensor();
     check(v.shape() == wanted, op, ": wanted a ", name, " of ", wanted, ", got ", v.shape());

@@ -1,5 +1,6 @@
 #include "lockstep/autograd/ops/index.h"
 
+#include "lockstep/autograd/ops/policy.h"
 #include "lockstep/autograd/record.h"
 #include "lockstep/tensor/ops/copy.h"
 #include "lockstep/tensor/ops/index.h"
@@ -15,7 +16,10 @@ Variable gather(const Variable& x, int dim, const Tensor& index) {
                 });
 }
 
-Variable scatter_add(const Variable& x, int dim, const Tensor& index, const Variable& source) {
+Variable scatter_add(const Variable& any_x, int dim, const Tensor& index,
+                     const Variable& any_source) {
+  const Variable x = policy::meet(any_x, any_source.dtype());
+  const Variable source = policy::meet(any_source, any_x.dtype());
   Tensor y = ops::clone(x.data());
   ops::scatter_add(source.data(), dim, index, y);
   return record("scatter_add", y, {x, source},

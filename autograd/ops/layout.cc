@@ -1,8 +1,10 @@
 #include "lockstep/autograd/ops/layout.h"
 
+#include "lockstep/autograd/ops/policy.h"
 #include "lockstep/autograd/record.h"
 #include "lockstep/tensor/ops/layout.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -40,7 +42,11 @@ Variable slice(const Variable& x, int64_t begin, int64_t end) {
                 });
 }
 
-Variable concat(const std::vector<Variable>& xs, int dim) {
+Variable concat(const std::vector<Variable>& any_xs, int dim) {
+  const bool wide = std::any_of(any_xs.begin(), any_xs.end(),
+                                [](const Variable& x) { return x.dtype() == DType::kF32; });
+  std::vector<Variable> xs;
+  for (const Variable& x : any_xs) xs.push_back(policy::meet(x, wide ? DType::kF32 : x.dtype()));
   std::vector<Tensor> parts;
   parts.reserve(xs.size());
   for (const Variable& x : xs) parts.push_back(x.data());

@@ -1,5 +1,6 @@
 #include "lockstep/autograd/ops/loss.h"
 
+#include "lockstep/autograd/ops/policy.h"
 #include "lockstep/autograd/record.h"
 #include "lockstep/tensor/ops/pair_loss.h"
 
@@ -27,7 +28,8 @@ Variable nll_loss(const Variable& log_probs, const Tensor& targets, const NllOpt
                 });
 }
 
-Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction) {
+Variable mse_loss(const Variable& any_x, const Variable& any_target, Reduction reduction) {
+  const Variable x = policy::widen(any_x), target = policy::widen(any_target);
   return record("mse_loss", ops::mse(x.data(), target.data(), reduction), {x, target},
                 [x = Saved(x.data()), target = Saved(target.data()), reduction](
                     const Tensor& grad_loss, GradSink& sink) {
@@ -38,8 +40,9 @@ Variable mse_loss(const Variable& x, const Variable& target, Reduction reduction
                 });
 }
 
-Variable bce_with_logits_loss(const Variable& logits, const Tensor& targets,
+Variable bce_with_logits_loss(const Variable& any_logits, const Tensor& targets,
                               const BceOptions& options) {
+  const Variable logits = policy::meet(any_logits, targets.dtype());
   return record(
       "bce_with_logits_loss",
       ops::bce_with_logits(logits.data(), targets, options.pos_weight, options.reduction), {logits},
@@ -50,8 +53,9 @@ Variable bce_with_logits_loss(const Variable& logits, const Tensor& targets,
       });
 }
 
-Variable cosine_embedding_loss(const Variable& a, const Variable& b, const Tensor& labels,
+Variable cosine_embedding_loss(const Variable& any_a, const Variable& any_b, const Tensor& labels,
                                const CosineEmbeddingOptions& options) {
+  const Variable a = policy::widen(any_a), b = policy::widen(any_b);
   return record(
       "cosine_embedding_loss",
       ops::cosine_embedding(a.data(), b.data(), labels, options.margin, options.reduction), {a, b},

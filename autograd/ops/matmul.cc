@@ -1,5 +1,6 @@
 #include "lockstep/autograd/ops/matmul.h"
 
+#include "lockstep/autograd/ops/policy.h"
 #include "lockstep/autograd/record.h"
 
 namespace lockstep {
@@ -14,9 +15,10 @@ Dest as_rows(const Dest& dest) { return {as_rows(dest.out), dest.accumulate}; }
 }  // namespace
 
 Variable matmul(const Variable& a, const Variable& b, MatmulOptions options) {
-  const Tensor y = ops::matmul(a.data(), b.data(), options);
+  const Tensor a_values = policy::operand(a), b_values = policy::operand(b);
+  const Tensor y = ops::matmul(a_values, b_values, options);
   return record("matmul", y, {a, b},
-                [a = Saved(a.data()), b = Saved(b.data()), ta = options.transpose_a,
+                [a = Saved(a_values), b = Saved(b_values), ta = options.transpose_a,
                  tb = options.transpose_b](const Tensor& grad_y, GradSink& sink) {
                   // With A = op(a), B = op(b): dA = dY B^T and dB = A^T dY, each transposed where
                   // its operand is.
@@ -30,17 +32,17 @@ Variable matmul(const Variable& a, const Variable& b, MatmulOptions options) {
 }
 
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias) {
-  const Tensor y = ops::linear(x.data(), weight.data(), bias.defined() ? bias.data() : Tensor());
-  return record(
-      "linear", y, {x, weight, bias},
-      [x = Saved(x.data()), weight = Saved(weight.data())](const Tensor& grad_y, GradSink& sink) {
-        const Tensor rows = as_rows(grad_y);
-        if (sink.wants(2)) ops::sum_rows(rows, sink.dest(2));
-        if (sink.wants(1)) {
-          ops::matmul(rows, as_rows(x.get()), {.transpose_a = true}, sink.dest(1));
-        }
-        if (sink.wants(0)) ops::matmul(rows, weight.get(), {}, as_rows(sink.dest(0)));
-      });
+  const Tensor x_values = policy::operand(x), w = policy::operand(weight);
+  const Tensor y = ops::linear(x_values, w, bias.defined() ? bias.data() : Tensor());
+  return record("linear", y, {x, weight, bias},
+                [x = Saved(x_values), weight = Saved(w)](const Tensor& grad_y, GradSink& sink) {
+                  const Tensor rows = as_rows(grad_y);
+                  if (sink.wants(2)) ops::sum_rows(rows, sink.dest(2));
+                  if (sink.wants(1)) {
+                    ops::matmul(rows, as_rows(x.get()), {.transpose_a = true}, sink.dest(1));
+                  }
+                  if (sink.wants(0)) ops::matmul(rows, weight.get(), {}, as_rows(sink.dest(0)));
+                });
 }
 
 }  // namespace lockstep

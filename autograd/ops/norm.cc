@@ -1,6 +1,7 @@
 #include "lockstep/autograd/ops/norm.h"
 
 #include "lockstep/autograd/checkpoint.h"
+#include "lockstep/autograd/ops/policy.h"
 #include "lockstep/autograd/record.h"
 #include "lockstep/tensor/ops/copy.h"
 #include "lockstep/tensor/ops/norm.h"
@@ -46,9 +47,10 @@ Statistics batch_statistics(const Tensor& x, Tensor& running_mean, Tensor& runni
   return {mean, ops::batch_norm_invstd(variance, options.eps), n};
 }
 
-Variable normalise(const char* op, const Variable& x, const Variable& weight, const Variable& bias,
-                   Tensor& running_mean, Tensor& running_var, const BatchNormOptions& options,
-                   const Variable& residual, bool relu) {
+Variable normalise(const char* op, const Variable& any_x, const Variable& weight,
+                   const Variable& bias, Tensor& running_mean, Tensor& running_var,
+                   const BatchNormOptions& options, const Variable& any_residual, bool relu) {
+  const Variable x = policy::narrow(any_x), residual = policy::narrow(any_residual);
   check(x.data().ndim() >= 2, op, ": wanted x [..., C] of at least two dimensions, got ",
         x.shape());
   const bool training = options.training;

@@ -1,5 +1,6 @@
 #include "lockstep/autograd/ops/reduce.h"
 
+#include "lockstep/autograd/ops/policy.h"
 #include "lockstep/autograd/record.h"
 #include "lockstep/tensor/ops/reduce.h"
 
@@ -7,8 +8,9 @@ namespace lockstep {
 namespace {
 
 /// y = factor * sum of x, with `kept` the shape of y before the reduced dimensions are dropped.
-Variable scaled_sum(const char* op, const Variable& x, double factor, const Shape& kept,
+Variable scaled_sum(const char* op, const Variable& any_x, double factor, const Shape& kept,
                     const Shape& shape) {
+  const Variable x = policy::widen(any_x);
   const Tensor y = Tensor::empty(kept, x.dtype(), x.device());
   ops::sum_to(x.data(), factor, {y});
   return record(op, y.reshape(shape), {x}, [factor, kept](const Tensor& grad_y, GradSink& sink) {

@@ -2,6 +2,7 @@
 
 #include "run.h"
 
+#include "lockstep/autograd/autocast.h"
 #include "lockstep/autograd/ops/loss.h"
 #include "lockstep/base/error.h"
 #include "lockstep/io/safetensors.h"
@@ -78,6 +79,7 @@ void evaluate_checkpoint(const Options& o, ProcessGroup& group, const RankPlace&
                        count_correct(logits.data(), batch.targets), batch.size()};
   };
   ImageSource batches(loader, batch_fn);
+  const Autocast precision(precision_of(amp_of(trained.traits)));  // as in the run
   const Meter::Result result = evaluate(*trained.model, batches, group);
   if (group.rank() != 0) return;
   std::printf("%s: %s%s; %s\n", trained.path.c_str(), trained.name.c_str(),

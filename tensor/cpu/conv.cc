@@ -4,7 +4,7 @@
 #include "lockstep/tensor/cpu/cpu_backend.h"
 #include "lockstep/tensor/cpu/onednn/convolution.h"
 #include "lockstep/tensor/cpu/parallel.h"
-#include "lockstep/tensor/ops/copy.h"
+#include "lockstep/tensor/cpu/widen.h"
 
 #include <algorithm>
 
@@ -12,31 +12,12 @@ namespace lockstep {
 namespace {
 
 namespace onednn = cpu::onednn;
+using cpu::in_dtype;
+using cpu::through;
 
 /// In what a dtype is computed where oneDNN has no kernel for it on this processor: bf16 in f32,
 /// f32 by the reference.
 DType wider(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : DType::kF64; }
-
-Tensor as(const Tensor& x, DType dtype) {
-  if (!x.defined() || x.dtype() == dtype) return x;
-  Tensor out = Tensor::empty(x.shape(), dtype);
-  kCpuCopy.copy(x, out);
-  return out;
-}
-
-/// Runs `fn` on a fresh tensor of `dtype` that stands in for `dest`, then puts the result there.
-template <class Fn>
-void through(DType dtype, const Dest& dest, Fn&& fn) {
-  const Dest wide{Tensor::empty(dest.out.shape(), dtype), false};
-  fn(wide);
-  Tensor out = dest.out;
-  const Tensor result = as(wide.out, out.dtype());
-  if (dest.accumulate) {
-    kCpuCopy.add_scaled(result, 1.0, out);
-  } else {
-    kCpuCopy.copy(result, out);
-  }
-}
 
 void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
              const Conv2dOptions& options, Tensor& y) {
@@ -44,19 +25,23 @@ void forward(const Tensor& x, const Tensor& weight, const Tensor& bias,
   if (onednn::conv2d(x, weight, bias, options, y)) return;
   const DType wide = wider(x.dtype());
   through(wide, {y}, [&](Dest result) {
-    forward(as(x, wide), as(weight, wide), as(bias, wide), options, result.out);
+    forward(in_dtype(x, wide), in_dtype(weight, wide), in_dtype(bias, wide), options, result.out);
   });
 }
 
 void backward_data(const Tensor& grad_y, const Tensor& weight, const Conv2dOptions& options,
                    const Dest& grad_x) {
+  if (grad_x.out.dtype() != grad_y.dtype()) {
+    return through(grad_y.dtype(), grad_x,
+                   [&](const Dest& own) { backward_data(grad_y, weight, options, own); });
+  }
   if (grad_y.dtype() == DType::kF64) {
     return cpu::conv2d_reference_backward_data(grad_y, weight, options, grad_x);
   }
   if (onednn::conv2d_backward_data(grad_y, weight, options, grad_x)) return;
   const DType wide = wider(grad_y.dtype());
   through(wide, grad_x, [&](const Dest& result) {
-    backward_data(as(grad_y, wide), as(weight, wide), options, result);
+    backward_data(in_dtype(grad_y, wide), in_dtype(weight, wide), options, result);
   });
 }
 
@@ -67,7 +52,7 @@ void backward_weight(const Tensor& grad_y, const Tensor& x, const Conv2dOptions&
   if (onednn::conv2d_backward_weight(grad_y, x, options, grad_weight)) return;
   const DType wide = wider(x.dtype());
   through(wide, grad_weight, [&](const Dest& result) {
-    backward_weight(as(grad_y, wide), as(x, wide), options, result);
+    backward_weight(in_dtype(grad_y, wide), in_dtype(x, wide), options, result);
   });
 }
 

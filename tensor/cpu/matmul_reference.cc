@@ -73,9 +73,9 @@ void matmul_reference(const MatmulProblem& p, const Tensor& a, const Tensor& b, 
     using C = compute_t<T>;
     const T* a_data = a.data<T>();
     const T* b_data = b.data<T>();
-    const T* bias_data = bias.defined() ? bias.data<T>() : nullptr;
+    const C* bias_data = bias.defined() ? bias.data<C>() : nullptr;
     Tensor target = out.out;
-    T* y = target.mutable_data<T>();
+    C* y = target.mutable_data<C>();
     const int64_t tiles_m = (p.m + kRows - 1) / kRows;
     const int64_t tiles_n = (p.n + kCols - 1) / kCols;
     const int64_t work = kRows * kCols * std::max<int64_t>(p.k, 1);
@@ -100,12 +100,12 @@ void matmul_reference(const MatmulProblem& p, const Tensor& a, const Tensor& b, 
           multiply(rows, cols, depth, tile);
         }
         for (int64_t r = 0; r < rows; ++r) {
-          T* line = y + (batch * p.m + row + r) * p.n + col;
+          C* line = y + (batch * p.m + row + r) * p.n + col;
           for (int64_t c = 0; c < cols; ++c) {
             C value = tile.sum[r * kCols + c];
-            if (bias_data != nullptr) value += static_cast<C>(bias_data[col + c]);
-            if (out.accumulate) value += static_cast<C>(line[c]);
-            line[c] = T(value);
+            if (bias_data != nullptr) value += bias_data[col + c];
+            if (out.accumulate) value += line[c];
+            line[c] = value;
           }
         }
       }

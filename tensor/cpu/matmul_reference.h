@@ -6,7 +6,8 @@
 
 namespace lockstep::cpu {
 
-/// As MatmulKernels::matmul, any floating dtype; adds up in f64 for f64, else in f32.
+/// As MatmulKernels::matmul, any floating dtype; adds up in f64 for f64, else in f32, which is then
+/// the dtype of bias and out, also when a and b are bf16.
 void matmul_reference(const MatmulProblem& problem, const Tensor& a, const Tensor& b,
                       const Tensor& bias, const Dest& out);
 

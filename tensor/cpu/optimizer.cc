@@ -15,10 +15,27 @@ using cpu::parallel_for;
 
 enum class Form { kPlain, kMomentum, kNesterov };
 
-/// The form is a template argument so that the loop has no branch and each is one vectorised pass.
-template <Form form, class T>
-void update(T* __restrict p, const T* __restrict g, T* __restrict v, int64_t n,
-            const SgdStep& step) {
+/// Where the new values go besides the parameter. A template argument, as every form of an update,
+/// so that the loops have no branch and each is one vectorised pass.
+struct NoShadow {
+  template <class C>
+  void put(int64_t, C) const {}
+};
+struct Bf16Shadow {
+  bf16* __restrict values;
+  void put(int64_t i, float value) const { values[i] = bf16(value); }
+};
+
+/// Calls fn(T{}, shadow) with the element type of `param` and one of the two above.
+template <class Fn>
+void dispatch_update(const char* op, const Tensor& param, Tensor& shadow, Fn&& fn) {
+  if (shadow.defined()) return fn(float{}, Bf16Shadow{shadow.mutable_data<bf16>()});
+  dispatch_floating(param.dtype(), op, [&](auto zero) { fn(zero, NoShadow{}); });
+}
+
+template <Form form, class T, class Shadow>
+void update(T* __restrict p, const T* __restrict g, T* __restrict v, int64_t n, const SgdStep& step,
+            Shadow shadow) {
   using C = compute_t<T>;
   const C lr = static_cast<C>(step.lr);
   const C mu = static_cast<C>(step.momentum);
@@ -34,22 +51,26 @@ void update(T* __restrict p, const T* __restrict g, T* __restrict v, int64_t n,
         v[i] = T(velocity);
         d = form == Form::kNesterov ? d + mu * velocity : velocity;
       }
-      p[i] = T(x - lr * d);
+      const C next = x - lr * d;
+      p[i] = T(next);
+      shadow.put(i, next);
     }
   });
 }
 
-void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step) {
-  dispatch_floating(param.dtype(), "sgd_step", [&](auto zero) {
+void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step,
+              Tensor& shadow) {
+  dispatch_update("sgd_step", param, shadow, [&](auto zero, auto to) {
     using T = decltype(zero);
     T* p = param.mutable_data<T>();
     const T* g = grad.data<T>();
+    const int64_t n = param.numel();
     if (step.momentum == 0) {
-      update<Form::kPlain, T>(p, g, nullptr, param.numel(), step);
+      update<Form::kPlain, T>(p, g, nullptr, n, step, to);
     } else if (step.nesterov) {
-      update<Form::kNesterov, T>(p, g, velocity.mutable_data<T>(), param.numel(), step);
+      update<Form::kNesterov, T>(p, g, velocity.mutable_data<T>(), n, step, to);
     } else {
-      update<Form::kMomentum, T>(p, g, velocity.mutable_data<T>(), param.numel(), step);
+      update<Form::kMomentum, T>(p, g, velocity.mutable_data<T>(), n, step, to);
     }
   });
 }
@@ -80,8 +101,8 @@ struct Moments {
 };
 
 void adam_step(Tensor& param, const Tensor& grad, Tensor& m_tensor, Tensor& v_tensor,
-               const AdamStep& step) {
-  dispatch_floating(param.dtype(), "adam_step", [&](auto zero) {
+               const AdamStep& step, Tensor& shadow) {
+  dispatch_update("adam_step", param, shadow, [&](auto zero, auto to) {
     using T = decltype(zero);
     using C = compute_t<T>;
     T* __restrict p = param.mutable_data<T>();
@@ -98,7 +119,9 @@ void adam_step(Tensor& param, const Tensor& grad, Tensor& m_tensor, Tensor& v_te
       for (int64_t i = begin; i < end; ++i) {
         const C x = static_cast<C>(p[i]);
         moments.update(static_cast<C>(g[i]) + l2 * x, m[i], v[i]);
-        p[i] = T(keep * x - lr * moments.direction(m[i], v[i]));
+        const C next = keep * x - lr * moments.direction(m[i], v[i]);
+        p[i] = T(next);
+        to.put(i, next);
       }
     });
   });
@@ -159,10 +182,10 @@ void lamb_moments(const Tensor& param, const Tensor& grad, Tensor& m_tensor, Ten
 }
 
 void lamb_apply(Tensor& param, const Tensor& m_tensor, const Tensor& v_tensor, const AdamStep& step,
-                const Tensor& squares) {
+                const Tensor& squares, Tensor& shadow) {
   const double* total = squares.data<double>();
   const double ratio = total[0] > 0 && total[1] > 0 ? std::sqrt(total[0]) / std::sqrt(total[1]) : 1;
-  dispatch_floating(param.dtype(), "lamb_step", [&](auto zero) {
+  dispatch_update("lamb_step", param, shadow, [&](auto zero, auto to) {
     using T = decltype(zero);
     using C = compute_t<T>;
     T* __restrict p = param.mutable_data<T>();
@@ -175,7 +198,9 @@ void lamb_apply(Tensor& param, const Tensor& m_tensor, const Tensor& v_tensor, c
 #pragma omp simd
       for (int64_t i = begin; i < end; ++i) {
         const C x = static_cast<C>(p[i]);
-        p[i] = T(x - rate * (moments.direction(m[i], v[i]) + decay * x));
+        const C next = x - rate * (moments.direction(m[i], v[i]) + decay * x);
+        p[i] = T(next);
+        to.put(i, next);
       }
     });
   });

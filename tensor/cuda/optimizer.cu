@@ -33,7 +33,13 @@ struct Sgd {
   }
 };
 
-void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step) {
+void refuse(const Tensor& shadow) {
+  if (shadow.defined()) throw UnsupportedError("optimizer: bf16 shadows are written on CPUs only");
+}
+
+void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step,
+              Tensor& shadow) {
+  refuse(shadow);
   dispatch_floating(param.dtype(), "sgd_step", [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
@@ -65,7 +71,9 @@ struct Adam {
   }
 };
 
-void adam_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step) {
+void adam_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step,
+               Tensor& shadow) {
+  refuse(shadow);
   dispatch_floating(param.dtype(), "adam_step", [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;

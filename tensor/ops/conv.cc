@@ -88,8 +88,7 @@ void conv2d_backward_data(const Tensor& grad_y, const Tensor& weight, const Conv
   constexpr const char* kOp = "conv2d_backward_data";
   check_grad(kOp, grad_y, output_shape(kOp, grad_x.out.shape(), weight.shape(), options));
   check_dtypes(kOp, grad_y.dtype(), weight.dtype(), "weight");
-  check(grad_x.out.dtype() == grad_y.dtype(), kOp, ": gradients of ", name_of(grad_y.dtype()),
-        " and ", name_of(grad_x.out.dtype()));
+  check_dtypes(kOp, grad_y.dtype(), grad_x.out.dtype(), "gradient of the images");
   if (grad_y.numel() == 0) return add_nothing(grad_x);
   backend(grad_y.device()).conv.backward_data(grad_y, weight, options, grad_x);
 }

@@ -41,7 +41,7 @@ namespace ops {
 /// larger than the padded image.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const Conv2dOptions& options);
-/// The gradient of x; grad_x.out has x's shape and dtype.
+/// The gradient of x; grad_x.out has x's shape, and grad_y's dtype or, for bf16, f32.
 void conv2d_backward_data(const Tensor& grad_y, const Tensor& weight, const Conv2dOptions& options,
                           const Dest& grad_x);
 /// The gradient of weight; grad_weight.out has weight's shape and dtype.

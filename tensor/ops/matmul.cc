@@ -1,6 +1,7 @@
 #include "lockstep/tensor/ops/matmul.h"
 
 #include "lockstep/tensor/backend.h"
+#include "lockstep/tensor/cpu/onednn/matmul.h"
 #include "lockstep/tensor/ops/check_device.h"
 #include "lockstep/tensor/ops/copy.h"
 
@@ -10,6 +11,11 @@ namespace lockstep::ops {
 namespace {
 
 int64_t batch_of(const Tensor& x) { return x.shape().numel(0, x.ndim() - 2); }
+
+/// Whether sums of `operands` may be written as `result`.
+bool holds(DType result, DType operands) {
+  return result == operands || (operands == DType::kBF16 && result == DType::kF32);
+}
 
 Shape matrix(const Tensor& x) { return {x.dim(-2), x.dim(-1)}; }
 
@@ -99,7 +105,7 @@ void matmul(const Tensor& a, const Tensor& b, MatmulOptions options, const Dest&
   const MatmulProblem p = problem_of(a, b, options);
   const Shape whole = result_shape(p, a, b);
   const Shape summed{p.m, p.n};
-  check(out.out.dtype() == a.dtype(), "matmul: a result of ", name_of(out.out.dtype()),
+  check(holds(out.out.dtype(), a.dtype()), "matmul: a result of ", name_of(out.out.dtype()),
         " from operands of ", name_of(a.dtype()));
   check(out.out.shape() == whole || out.out.shape() == summed, "matmul: wanted a result of ", whole,
         ", or ", summed, " for the sum over the leading dimensions, got ", out.out.shape());
@@ -114,7 +120,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check(x.ndim() >= 1 && weight.ndim() == 2 && x.dim(-1) == weight.dim(1), "linear: x ", x.shape(),
         " and weight ", weight.shape(), ": wanted [..., in] and [out, in]");
   const int64_t out = weight.dim(0);
-  check(!bias.defined() || (bias.shape() == Shape{out} && bias.dtype() == x.dtype()),
+  check(!bias.defined() || (bias.shape() == Shape{out} && holds(bias.dtype(), x.dtype())),
         "linear: wanted a bias of ", name_of(x.dtype()), " [", out, "]");
   if (bias.defined()) check_device("linear", x, bias, "the bias");
   Tensor y = Tensor::empty(x.shape().with_dim(-1, out), x.dtype(), x.device());
@@ -124,12 +130,14 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }
 
 void sum_rows(const Tensor& x, const Dest& out) {
-  check(x.ndim() >= 1 && out.out.shape() == Shape{x.dim(-1)} && out.out.dtype() == x.dtype(),
+  check(x.ndim() >= 1 && out.out.shape() == Shape{x.dim(-1)} && holds(out.out.dtype(), x.dtype()),
         "sum_rows: from ", name_of(x.dtype()), " ", x.shape(), " to ", name_of(out.out.dtype()),
         " ", out.out.shape());
   if (out.out.numel() == 0) return;
   const Tensor rows = x.reshape(Shape{x.shape().numel(0, x.ndim() - 1), x.dim(-1)});
   backend(x.device()).matmul.sum_rows(rows, out);
 }
+
+bool has_fast_bf16() { return cpu::onednn::has_fast_bf16(); }
 
 }  // namespace lockstep::ops

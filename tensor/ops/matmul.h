@@ -23,10 +23,10 @@ struct MatmulProblem {
 
 struct MatmulKernels {
   /// out [batch, m, n] (+)= op(a) op(b) + bias [n]; bias may be undefined. All extents are positive
-  /// but k, which may be 0. One dtype.
+  /// but k, which may be 0. One dtype, but that out and bias may each be f32 when a and b are bf16.
   void (&matmul)(const MatmulProblem& problem, const Tensor& a, const Tensor& b, const Tensor& bias,
                  const Dest& out);
-  /// out [n] (+)= the sum over the rows of x [m, n].
+  /// out [n] (+)= the sum over the rows of x [m, n]; out in x's dtype, or f32 when x is bf16.
   void (&sum_rows)(const Tensor& x, const Dest& out);
 };
 
@@ -38,15 +38,20 @@ namespace ops {
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 /// The same product written (or added) into `out`. When `out` is a single matrix [m, n] and an
 /// operand is not, the products are summed over the leading dimensions: the gradient of an operand
-/// that served a whole batch.
+/// that served a whole batch. `out` has the operands' dtype, or is f32 when they are bf16.
 void matmul(const Tensor& a, const Tensor& b, MatmulOptions options, const Dest& out);
 
 /// x weight^T + bias: x [..., in], weight [out, in], bias [out] or undefined; the result is [...,
-/// out].
+/// out]. One dtype, but that the bias may be f32 when x is bf16.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 /// out [n] (+)= the sum of x [..., n] over all but the last dimension: the gradient of a bias.
+/// `out` has x's dtype, or is f32 when that is bf16.
 void sum_rows(const Tensor& x, const Dest& out);
+
+/// Whether this processor multiplies bf16 faster than f32. Where it does not, bf16 products and
+/// convolutions are right but no faster.
+bool has_fast_bf16();
 
 }  // namespace ops
 }  // namespace lockstep

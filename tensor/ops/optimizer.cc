@@ -15,6 +15,14 @@ void check_gradient(const char* caller, const Tensor& grad, const Tensor& param)
         grad.shape());
 }
 
+void check_shadow(const char* caller, const Tensor& shadow, const Tensor& param) {
+  if (!shadow.defined()) return;
+  check(param.dtype() == DType::kF32 && shadow.dtype() == DType::kBF16 &&
+            shadow.shape() == param.shape() && shadow.device() == param.device(),
+        caller, ": wanted a shadow of bf16 ", param.shape(), " for a parameter of f32, got ",
+        name_of(shadow.dtype()), " ", shadow.shape(), " for ", name_of(param.dtype()));
+}
+
 void check_moments(const char* caller, const Tensor& param, const Tensor& grad, const Tensor& m,
                    const Tensor& v, const AdamStep& step) {
   check_gradient(caller, grad, param);
@@ -25,28 +33,34 @@ void check_moments(const char* caller, const Tensor& param, const Tensor& grad, 
 
 }  // namespace
 
-void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step) {
+void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step,
+              Tensor shadow) {
   check_gradient("sgd_step", grad, param);
+  check_shadow("sgd_step", shadow, param);
   check(step.momentum == 0 || (velocity.defined() && fits(velocity, param)),
         "sgd_step: momentum wants a velocity like the parameter, ", name_of(param.dtype()), " ",
         param.shape());
   check(!step.nesterov || step.momentum != 0, "sgd_step: nesterov wants a momentum above 0");
   Tensor none;
   backend(param.device())
-      .optimizer.sgd_step(param, grad, step.momentum == 0 ? none : velocity, step);
+      .optimizer.sgd_step(param, grad, step.momentum == 0 ? none : velocity, step, shadow);
 }
 
-void adam_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step) {
+void adam_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step,
+               Tensor shadow) {
   check_moments("adam_step", param, grad, m, v, step);
-  backend(param.device()).optimizer.adam_step(param, grad, m, v, step);
+  check_shadow("adam_step", shadow, param);
+  backend(param.device()).optimizer.adam_step(param, grad, m, v, step, shadow);
 }
 
-void lamb_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step) {
+void lamb_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step,
+               Tensor shadow) {
   check_moments("lamb_step", param, grad, m, v, step);
+  check_shadow("lamb_step", shadow, param);
   Tensor squares = Tensor::empty({2}, DType::kF64, param.device());
   const OptimizerKernels& kernels = backend(param.device()).optimizer;
   kernels.lamb_moments(param, grad, m, v, step, squares);
-  kernels.lamb_apply(param, m, v, step, squares);
+  kernels.lamb_apply(param, m, v, step, squares, shadow);
 }
 
 void lerp(Tensor& average, const Tensor& value, double weight) {

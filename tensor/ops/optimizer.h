@@ -24,19 +24,25 @@ struct AdamStep {
   int64_t step = 1;  // of these parameters, this one included; for the correction of the bias
 };
 
+/// `shadow` is bf16, written beside param while that is in a register, or undefined.
 struct OptimizerKernels {
   /// `velocity` is undefined when step.momentum is 0.
-  void (&sgd_step)(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step);
-  void (&adam_step)(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step);
+  void (&sgd_step)(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step,
+                   Tensor& shadow);
+  void (&adam_step)(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step,
+                    Tensor& shadow);
   /// Updates m and v; squares (f64 [2]) = the sums of the squares of param and of the direction.
   void (&lamb_moments)(const Tensor& param, const Tensor& grad, Tensor& m, Tensor& v,
                        const AdamStep& step, Tensor& squares);
   void (&lamb_apply)(Tensor& param, const Tensor& m, const Tensor& v, const AdamStep& step,
-                     const Tensor& squares);
+                     const Tensor& squares, Tensor& shadow);
   void (&lerp)(Tensor& average, const Tensor& value, double weight);
 };
 
 namespace ops {
+
+// `shadow`, where one is given, is bf16 of param's shape and gets the new values of an f32 param,
+// rounded, in the same pass over memory: what mixed precision computes with. CPU only.
 
 /// One step of stochastic gradient descent as PyTorch defines it (torch.optim.SGD), in place:
 ///   d = grad + weight_decay * param;  velocity = momentum * velocity + (1 - dampening) * d;
@@ -45,7 +51,8 @@ namespace ops {
 /// caller passes a dampening of 0.
 /// All of one shape, floating dtype and device; `velocity` may be undefined when momentum is 0, and
 /// then d takes its place.
-void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step);
+void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step,
+              Tensor shadow = {});
 
 /// One step of Adam (Kingma and Ba, ICLR 2015) as PyTorch defines it, or with decoupled weight
 /// decay of AdamW (Loshchilov and Hutter, ICLR 2019), in place. With g = grad + weight_decay *
@@ -53,7 +60,8 @@ void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep
 ///   m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g^2;
 ///   param -= lr * m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + eps)
 /// All of one shape, floating dtype and device. Zeros stay zeros when eps is above 0.
-void adam_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step);
+void adam_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step,
+               Tensor shadow = {});
 
 /// One step of LAMB (You et al., "Large Batch Optimization for Deep Learning", ICLR 2020, algorithm
 /// 2 with phi the identity) on one parameter, in place, m and v as above:
@@ -62,7 +70,8 @@ void adam_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const Ad
 /// with L2 norms over all of `param`; the ratio is 1 where one of them is 0. Two passes over
 /// memory: r is computed again rather than stored. The norms are added up in f64, with the same
 /// bits for any number of threads.
-void lamb_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step);
+void lamb_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step,
+               Tensor shadow = {});
 
 /// average += weight * (value - average), in place; a weight of 1 copies. One shape, floating dtype
 /// and device; 0 <= weight <= 1.

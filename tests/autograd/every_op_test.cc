@@ -2,6 +2,7 @@
 // table below, which checks it once. The tests of its family go through its cases.
 #include "lockstep/autograd/ops/activation.h"
 #include "lockstep/autograd/ops/attention.h"
+#include "lockstep/autograd/ops/cast.h"
 #include "lockstep/autograd/ops/conv.h"
 #include "lockstep/autograd/ops/dropout.h"
 #include "lockstep/autograd/ops/elementwise.h"
@@ -59,6 +60,8 @@ const std::map<std::string, Case> kCases = {
       {{1, 2, 3, 4}, {1, 2, 5, 4}, {1, 2, 5, 4}}}},
     {"packed_self_attention",
      {[](const X& x) { return packed_self_attention(x[0], 2); }, {{2, 3, 12}}}},
+    // Differences in a narrower type mean nothing: mixed_precision_test compares those.
+    {"cast", {[](const X& x) { return cast(x[0], DType::kF64); }}},
     {"conv2d",
      {[](const X& x) { return conv2d(x[0], x[1], x[2]); }, {{2, 4, 3, 2}, {3, 2, 2, 2}, {3}}}},
     {"dropout", {[](const X& x) {

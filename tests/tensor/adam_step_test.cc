@@ -126,10 +126,12 @@ TEST_CASE("what does not fit is refused") {
   Tensor p = Tensor::zeros({3}, DType::kF32), m = ops::clone(p), v = ops::clone(p), none;
   Tensor other = Tensor::zeros({4}, DType::kF32);
   for (const auto& step : {ops::adam_step, ops::lamb_step}) {
-    CHECK_THROWS_AS(step(p, other, m, v, {.lr = 1}), ArgumentError);
-    CHECK_THROWS_AS(step(p, p, other, v, {.lr = 1}), ArgumentError);
-    CHECK_THROWS_AS(step(p, p, m, none, {.lr = 1}), ArgumentError);
-    CHECK_THROWS_AS(step(p, p, m, v, {.lr = 1, .step = 0}), ArgumentError);
+    CHECK_THROWS_AS(step(p, other, m, v, {.lr = 1}, none), ArgumentError);
+    CHECK_THROWS_AS(step(p, p, other, v, {.lr = 1}, none), ArgumentError);
+    CHECK_THROWS_AS(step(p, p, m, none, {.lr = 1}, none), ArgumentError);
+    CHECK_THROWS_AS(step(p, p, m, v, {.lr = 1, .step = 0}, none), ArgumentError);
+    CHECK_THROWS_AS(step(p, p, m, v, {.lr = 1}, Tensor::zeros({3}, DType::kF32)), ArgumentError);
+    CHECK_THROWS_AS(step(p, p, m, v, {.lr = 1}, Tensor::zeros({4}, DType::kBF16)), ArgumentError);
   }
   CHECK_THROWS_AS(ops::lerp(p, other, 0.5), ArgumentError);
   CHECK_THROWS_AS(ops::lerp(p, m, 1.5), ArgumentError);

@@ -31,6 +31,7 @@ TEST_CASE("verify passes with the options of a run") {
       {"--layer-drop", "0.4", "--model", "resnet20", "--steps", "4"},
       {"--grad-accum-steps", "2", "--clip-grad-norm", "0.5", "--find-unused-parameters"},
       {"--sync-bn", "--no-broadcast-buffers", "--steps", "3"},
+      {"--amp", "bf16", "--steps", "4"},
       {"--canonical", "--round-robin", "2", "--static-graph", "--nproc", "4", "--steps", "3"},
       {"--comm-hook", "topk:ratio=0.1", "--steps", "3"},
       {"--ddp-mode", "bucketed", "--bucket-caps-mb", "0.01,0.1", "--dtype", "f64", "--steps", "2"},

@@ -1,6 +1,7 @@
 // What verify promises for a model of one's own; docs/verify.md quotes it.
 #include "lockstep/train/verify/verify.h"
 
+#include "lockstep/autograd/autocast.h"
 #include "lockstep/autograd/ops/activation.h"
 #include "lockstep/autograd/ops/loss.h"
 #include "lockstep/autograd/ops/pool.h"
@@ -56,6 +57,22 @@ TEST_CASE("a model of one's own passes") {
   CHECK(report.checks[5].what == "f64: 3 ranks = one process, whole batch");
   CHECK(report.checks[5].difference > 0);
   CHECK(report.checks[5].difference < 1e-13);
+}
+
+TEST_CASE("mixed precision passes, bit for bit") {
+  const auto make_mixed = [] {
+    return loss_model(std::make_shared<Net>(), [](Net& net, const Batch& batch) {
+      const Autocast mixed(DType::kBF16);
+      const Variable logits = net.forward(Variable(batch.inputs));
+      // The whole batch is compared in f64, which mixed precision leaves alone.
+      const DType wanted = batch.inputs.dtype() == DType::kF64 ? DType::kF64 : DType::kBF16;
+      check(logits.dtype() == wanted, "the test: logits of ", name_of(logits.dtype()));
+      return cross_entropy(logits, batch.targets);
+    });
+  };
+  const VerifyReport report = verify(make_mixed, make_batch, {.ranks = 3, .micro_batches = 2});
+  CHECK(starts_with(report, "PASS largest difference "));
+  for (size_t i = 0; i < 5; ++i) CHECK(report.checks[i].difference == 0);
 }
 
 TEST_CASE("faults are found, and named") {
