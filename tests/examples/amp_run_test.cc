@@ -38,7 +38,7 @@ TEST_CASE("a ResNet-8 learns digits in mixed precision, evaluates and resumes in
 
   const auto refused = run_trainer({"--nproc", "2", "--threads", "1", "--epochs", "13",
                                     "--output-dir", run, "--resume", "auto"});
-  CHECK(refused->exit_code() == 1);
+  CHECK(refused->exit_code() == 2);
   CHECK_MESSAGE(has(refused->err(), "--amp bf16"), refused->err());
   const auto wrong = run_trainer({"--amp", "fp16"});
   CHECK(wrong->exit_code() == 2);
