@@ -2,6 +2,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file.h"
+#include "lockstep/io/json_text.h"
 #include "lockstep/models/bert_config.h"
 
 #include <nlohmann/json.hpp>
@@ -14,12 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMostBytes = 1 << 20;
-
-/// A value as a message shows it; a long one is cut.
-std::string shown(const Json& value) {
-  const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  return text.size() > 40 ? text.substr(0, 40) + "..." : text;
-}
+constexpr int64_t kMostNamed = 1000;  // labels; the names of more would fill the file
 
 class Reader {
  public:
@@ -44,14 +40,14 @@ class Reader {
     }
     const bool fits =
         at->is_number_unsigned() ? at->get<uint64_t>() <= kLargest : at->is_number_integer();
-    if (!fits) refuse(key, "an integer", shown(*at));
+    if (!fits) refuse(key, "an integer", json_text(*at));
     value = at->get<int64_t>();
   }
 
   void number(const char* key, double& value) const {
     const Json* at = find(key);
     if (at == nullptr) return;
-    if (!at->is_number()) refuse(key, "a number", shown(*at));
+    if (!at->is_number()) refuse(key, "a number", json_text(*at));
     value = at->get<double>();
   }
 
@@ -60,7 +56,7 @@ class Reader {
     const Json* at = find(key);
     if (at == nullptr || *at == wanted) return;
     throw UnsupportedError(str(path_, ": this BERT has ", key, " ", wanted.dump(),
-                               ", and no other; got ", shown(*at)));
+                               ", and no other; got ", json_text(*at)));
   }
 
  private:
@@ -105,7 +101,7 @@ BertConfig read_bert_config(const std::string& path) {
   in.integer("pad_token_id", c.pad_token_id);
   if (json.contains("pad_token_id") && json["pad_token_id"].is_null()) c.pad_token_id = -1;
   if (const Json* labels = in.find("id2label")) {
-    if (!labels->is_object()) in.refuse("id2label", "an object", shown(*labels));
+    if (!labels->is_object()) in.refuse("id2label", "an object", json_text(*labels));
     c.num_labels = static_cast<int64_t>(labels->size());
   }
   in.integer("num_labels", c.num_labels);
@@ -137,6 +133,10 @@ void write_bert_config(const std::string& path, const BertConfig& c,
             {"layer_norm_eps", c.layer_norm_eps},
             {"pad_token_id", c.pad_token_id < 0 ? Json() : Json(c.pad_token_id)},
             {"position_embedding_type", "absolute"}};
+  if (c.num_labels > kMostNamed) {
+    json["num_labels"] = c.num_labels;
+    return write_file_atomically(path, json.dump(2) + "\n");
+  }
   Json names = Json::object(), numbers = Json::object();
   for (int64_t i = 0; i < c.num_labels; ++i) {
     names[std::to_string(i)] = str("LABEL_", i);

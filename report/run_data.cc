@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/io/file.h"
+#include "lockstep/io/json_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -22,7 +23,7 @@ constexpr uint64_t kMostInfo = uint64_t{16} << 20, kMostMetrics = uint64_t{1} <<
 
 std::string text_of(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
-  return value.is_null() ? "" : value.dump();
+  return value.is_null() ? "" : json_text(value);
 }
 
 void read_info(RunData& run) {

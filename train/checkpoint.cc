@@ -1,6 +1,7 @@
 #include "lockstep/train/checkpoint.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/io/json_text.h"
 #include "lockstep/train/hook_state.h"
 
 #include <nlohmann/json.hpp>
@@ -33,7 +34,7 @@ int64_t integer(const Json& json, const char* key, const std::string& name) {
   const Json& value = json.at(key);
   if (!value.is_number_integer()) {
     throw IoError(str(name, ": malformed checkpoint metadata: wanted an integer ", key, ", got ",
-                      value.dump()));
+                      json_text(value)));
   }
   return value.get<int64_t>();
 }
@@ -49,8 +50,8 @@ Checkpoint parse_metadata(const Metadata& metadata, const std::string& name) {
   try {
     const Json json = Json::parse(found->second);
     if (const Json& format = json.at("format"); format != kFormat) {
-      throw IoError(str(name, ": wanted checkpoint format ", kFormat, ", got ", format.dump(), "; ",
-                        format > kFormat ? "a newer" : "an older",
+      throw IoError(str(name, ": wanted checkpoint format ", kFormat, ", got ", json_text(format),
+                        "; ", format > kFormat ? "a newer" : "an older",
                         " version of Lockstep wrote it; resume it with that version"));
     }
     checkpoint.position = {integer(json, "step", name), integer(json, "epoch", name),

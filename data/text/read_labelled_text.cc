@@ -2,6 +2,7 @@
 #include "lockstep/data/text/labelled_text.h"
 #include "lockstep/data/text/text_file.h"
 #include "lockstep/data/text/utf8.h"
+#include "lockstep/io/json_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -115,7 +116,7 @@ LabelledLine read_json(std::string_view text, const std::string& place) {
   const auto label = json.find("label");
   if (label == json.end() || !(label->is_string() || label->is_number_integer())) {
     throw IoError(str("text: ", place, R"(: wanted "label" as a string or an integer, got )",
-                      label == json.end() ? std::string("none") : quote_text(label->dump())));
+                      label == json.end() ? std::string("none") : json_text(*label)));
   }
   line.label = label->is_string() ? label->get<std::string>() : label->dump();
   return line;

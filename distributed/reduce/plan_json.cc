@@ -1,6 +1,7 @@
 #include "lockstep/distributed/reduce/plan_json.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/io/json_text.h"
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -13,14 +14,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 constexpr int kDepth = 4;  // of a plan: the file, its buckets, a bucket, its names
-constexpr size_t kShown = 60;
-
-/// A value for a message: one line, and not a long one.
-std::string shown(const Json& value) {
-  if (value.is_structured()) return value.is_array() ? "an array" : "an object";
-  const std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
-  return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
-}
 
 /// Reads one file's plan; knows how to refuse it.
 class Reader {
@@ -32,9 +25,10 @@ class Reader {
 
   BucketPlan read(const std::string& text) const {
     const Json json = parse(text);
-    if (!json.is_object()) refuse("wanted an object with format and buckets, got ", shown(json));
+    if (!json.is_object())
+      refuse("wanted an object with format and buckets, got ", json_text(json));
     const Json& format = member(json, "format", "");
-    if (format != kFormat) refuse("wanted format ", kFormat, ", got ", shown(format));
+    if (format != kFormat) refuse("wanted format ", kFormat, ", got ", json_text(format));
     const Json& buckets = array(member(json, "buckets", ""), "buckets");
     BucketPlan plan;
     for (size_t b = 0; b < buckets.size(); ++b) {
@@ -75,18 +69,18 @@ class Reader {
   }
 
   const Json& array(const Json& value, const std::string& what) const {
-    if (!value.is_array()) refuse("wanted an array of ", what, ", got ", shown(value));
+    if (!value.is_array()) refuse("wanted an array of ", what, ", got ", json_text(value));
     return value;
   }
 
   Bucket bucket(const Json& json, const std::string& where) const {
-    if (!json.is_object()) refuse(where, ": wanted an object, got ", shown(json));
+    if (!json.is_object()) refuse(where, ": wanted an object, got ", json_text(json));
     Bucket bucket;
     for (const Json& name : array(member(json, "params", where + ": "), where + "'s params")) {
       const auto found =
           name.is_string() ? index_.find(name.get_ref<const std::string&>()) : index_.end();
       if (found == index_.end()) {
-        refuse(where, ": wanted the name of a parameter that is trained, got ", shown(name));
+        refuse(where, ": wanted the name of a parameter that is trained, got ", json_text(name));
       }
       const ParamSpec& param = params_[static_cast<size_t>(found->second)];
       if (bucket.params.empty()) bucket.dtype = param.dtype;
@@ -104,8 +98,8 @@ class Reader {
                     const std::string& where) const {
     const auto found = json.find(key);
     if (found == json.end() || *found == wanted) return;
-    refuse(where, ": wanted ", key, " ", shown(wanted), " as its parameters have, got ",
-           shown(*found), "; correct it or leave it out");
+    refuse(where, ": wanted ", key, " ", json_text(wanted), " as its parameters have, got ",
+           json_text(*found), "; correct it or leave it out");
   }
 
   std::span<const ParamSpec> params_;

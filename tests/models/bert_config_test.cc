@@ -65,6 +65,13 @@ TEST_CASE("what is written is read again; what is left out has its default") {
         defaults);
 }
 
+TEST_CASE("many classes are written as their number, which is read again") {
+  const TempDir dir;
+  const BertConfig c{.num_labels = 100'000};
+  write_bert_config(dir / "out", c, "BertForSequenceClassification");
+  CHECK(read_bert_config(dir / "out") == c);
+}
+
 TEST_CASE("files that are none, and values of another kind, are refused by name") {
   const TempDir dir;
   const auto refused = [&](const std::string& json, const char* words) {
@@ -80,6 +87,9 @@ TEST_CASE("files that are none, and values of another kind, are refused by name"
   refused(text(R"("vocab_size": 18446744073709551615)"), "wanted an integer as vocab_size");
   refused(text(R"("layer_norm_eps": true)"), "wanted a number as layer_norm_eps, got true");
   refused(text(R"("id2label": [1])"), "id2label");
+  const std::string nested = std::string(400'000, '[') + std::string(400'000, ']');
+  refused(text(R"("layer_norm_eps": )" + nested),
+          "wanted a number as layer_norm_eps, got an array");
   refused(std::string(2'000'000, ' '), "config.json");
 }
 

@@ -107,8 +107,11 @@ TEST_CASE("a tensor file that is no checkpoint is refused") {
   const std::vector<NamedTensor> tensors = {{"a", Tensor::zeros(Shape{2}, DType::kF32)}};
   const std::string rest =
       R"("step": 1, "epoch": 0, "batch": 1, "best_accuracy": 0, "traits": [], "optimizer": []})";
+  const std::string nested = std::string(400'000, '[') + std::string(400'000, ']');
   for (const auto& [metadata, expected] : std::vector<std::pair<Metadata, std::string>>{
            {{}, "wanted a checkpoint"},
+           {{{"lockstep", "{\"format\": " + nested + "}"}}, "got an array"},
+           {{{"lockstep", "{\"format\": 2, \"step\": " + nested + "}"}}, "got an array"},
            {{{"lockstep", "{"}}, "malformed"},
            {{{"lockstep", "[]"}}, "malformed"},
            {{{"lockstep", R"({"format": 99})"}}, "got 99; a newer version"},

@@ -134,7 +134,10 @@ TEST_CASE("faults of labelled texts are named with their line") {
             "a.jsonl:1: wanted a string \"text\""));
   CHECK(has(files.refused("a.jsonl", "{\"text\": \"a\"}\n"),
             "a.jsonl:1: wanted \"label\" as a string or an integer, got none"));
-  CHECK(has(files.refused("a.jsonl", "{\"text\": \"a\", \"label\": 1.5}\n"), "got \"1.5\""));
+  CHECK(has(files.refused("a.jsonl", "{\"text\": \"a\", \"label\": 1.5}\n"), "got 1.5"));
+  const std::string nested = std::string(400'000, '[') + std::string(400'000, ']');
+  CHECK(has(files.refused("a.jsonl", "{\"text\": \"a\", \"label\": " + nested + "}\n"),
+            "a.jsonl:1: wanted \"label\" as a string or an integer, got an array"));
   CHECK(has(
       files.refused(
           "a.jsonl",
