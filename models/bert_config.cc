@@ -17,6 +17,7 @@ constexpr Named kCatalogue[] = {{"tiny", 2, 128},   {"mini", 4, 256},  {"small",
 constexpr int64_t kMostRows = int64_t{1} << 24;
 constexpr int64_t kMostColumns = int64_t{1} << 17;
 constexpr int64_t kMostLayers = 4096;
+constexpr int64_t kMostLabels = int64_t{1} << 20;
 constexpr int64_t kMostParameters = 10'000'000'000;
 
 void check_size(const char* name, int64_t value, int64_t most) {
@@ -58,7 +59,7 @@ void check_bert_config(const BertConfig& c) {
   check_size("intermediate_size", c.intermediate_size, kMostColumns);
   check_size("max_position_embeddings", c.max_position_embeddings, kMostRows);
   check_size("type_vocab_size", c.type_vocab_size, kMostRows);
-  check_size("num_labels", c.num_labels, kMostRows);
+  check_size("num_labels", c.num_labels, kMostLabels);
   check(c.hidden_size % c.num_attention_heads == 0,
         "BertConfig: wanted num_attention_heads that divide hidden_size, got ",
         c.num_attention_heads, " and ", c.hidden_size);

@@ -126,6 +126,7 @@ void check_bert_file(const std::string& path, const BertConfig& config) {
   const std::string layer = "bert.encoder.layer.";
   std::set<std::string> layers;
   bool has_words = false;
+  int64_t parameters = 0;
   for (const TensorEntry& entry : header.tensors) {
     const std::string name = usual_name(entry.name);
     const auto check_rows = [&](const char* which, const char* size, int64_t rows) {
@@ -136,6 +137,7 @@ void check_bert_file(const std::string& path, const BertConfig& config) {
     check_rows(kWords, "vocab_size", config.vocab_size);
     check_rows(kPositions, "max_position_embeddings", config.max_position_embeddings);
     has_words = has_words || name == kWords;
+    if (name.starts_with(kBertPrefix)) parameters += entry.shape.numel();
     if (!name.starts_with(layer)) continue;
     layers.insert(name.substr(layer.size(), name.find('.', layer.size()) - layer.size()));
     check(!name.ends_with("intermediate.dense.weight") ||
@@ -147,6 +149,10 @@ void check_bert_file(const std::string& path, const BertConfig& config) {
   check(static_cast<int64_t>(layers.size()) == config.num_hidden_layers, path, ": wanted ",
         config.num_hidden_layers, " layers as config.json's num_hidden_layers says, got ",
         layers.size());
+  // What of the encoder is not looked at above, such as a file without positions.
+  const int64_t wanted = bert_parameter_count(config);
+  check(parameters >= wanted, path, ": wanted the ", wanted,
+        " parameters of an encoder as config.json says, got ", parameters);
 }
 
 std::string bert_config_path(const std::string& folder) { return folder + "/config.json"; }

@@ -37,9 +37,10 @@ void export_bert(const std::string& path, std::span<const NamedTensor> state);
 /// config's, and for a decoder that is not the word embedding. Throws IoError for a malformed file.
 ImportReport import_bert(Module& model, const std::string& path, const LoadOptions& options = {});
 
-/// Throws ArgumentError, led by the path, unless the file at `path` holds as large embeddings and
-/// as many layers as `config` says. Reads the header alone: what the config asks for is then no
-/// more than what the file has, before memory is taken for it.
+/// Throws ArgumentError, led by the path, unless the file at `path` holds as large embeddings, as
+/// many layers and as many parameters as `config` says of an encoder. Reads the header alone: what
+/// the config asks for is then no more than what the file has, before memory is taken for it, but
+/// for the heads.
 void check_bert_file(const std::string& path, const BertConfig& config);
 
 /// The paths in a model's folder.

@@ -220,11 +220,14 @@ TEST_CASE(
     CHECK_THROWS_WITH_AS(load_bert<BertForPreTraining>(dir.path(), rng), doctest::Contains(words),
                          ArgumentError);
   };
-  export_bert(bert_weights_path(dir.path()), small_file().tensors);
+  write_safetensors(bert_weights_path(dir.path()), small_file().tensors);
   refused([](BertConfig& c) { c.vocab_size = 9'000'000; }, "wanted [9000000, 32]");
   refused([](BertConfig& c) { c.max_position_embeddings = 9'000'000; }, "max_position_embeddings");
-  refused([](BertConfig& c) { c.num_hidden_layers = 4000; }, "wanted 4000 layers");
+  refused([](BertConfig& c) { c.num_hidden_layers = 4000; },
+          "wanted 4000 layers as config.json's num_hidden_layers says, got 2");
   refused([](BertConfig& c) { c.intermediate_size = 100'000; }, "intermediate_size");
+  refused([](BertConfig& c) { c.type_vocab_size = 9'000'000; },
+          "parameters of an encoder as config.json says");
   write_safetensors(bert_weights_path(dir.path()), std::vector<NamedTensor>{});
   refused([](BertConfig&) {}, "got no bert.embeddings.word_embeddings.weight");
   std::filesystem::remove(bert_weights_path(dir.path()));
