@@ -67,7 +67,8 @@ Command tokenize_command(CLI::App& program) {
       ->required();
   app->add_flag("--cased", arguments->cased, "The vocabulary tells capitals from small letters");
   app->add_flag("--keep-accents", arguments->keep_accents, "Keep accents in lower case too");
-  app->add_option("--shard-mb", arguments->shard_mb, "MiB of a file, held in memory")
+  app->add_option("--shard-mb", arguments->shard_mb,
+                  "MiB of a file, about; up to three times as much memory is taken")
       ->check(CLI::Range(1, 1 << 20));
   return {app, [arguments] { return tokenize(*arguments); }};
 }

@@ -64,7 +64,7 @@ std::shared_ptr<const Corpus> corpus_of_lines(const std::vector<std::string>& li
                                               const WordPiece& tokenizer);
 
 struct TokenizeOptions {
-  int64_t shard_bytes = int64_t{1} << 30;  // about; held in memory
+  int64_t shard_bytes = int64_t{1} << 30;  // about; filling it takes up to three times the memory
   /// Called now and then with the bytes of text that are done and all.
   std::function<void(int64_t done, int64_t all)> progress = nullptr;
 };

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <set>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 namespace lockstep {
@@ -85,14 +86,18 @@ class LabelledText final : public TextDataset {
         max_seq_length_(options.max_seq_length) {
     const std::vector<LabelledLine> lines = read_labelled_text(options.path);
     if (class_names_.empty()) class_names_ = classes_in(lines, options.path);
+    std::unordered_map<std::string, int32_t> numbers;  // there may be as many as texts
+    for (size_t i = 0; i < class_names_.size(); ++i) {
+      numbers.emplace(class_names_[i], static_cast<int32_t>(i));
+    }
     ends_.push_back(0);
     for (const LabelledLine& line : lines) {
-      const auto at = std::find(class_names_.begin(), class_names_.end(), line.label);
-      if (at == class_names_.end()) {
+      const auto at = numbers.find(line.label);
+      if (at == numbers.end()) {
         throw IoError(str("text: ", options.path, ":", line.line, ": wanted one of the labels ",
                           listed(class_names_), ", got ", quote_text(line.label)));
       }
-      labels_.push_back(static_cast<int32_t>(at - class_names_.begin()));
+      labels_.push_back(at->second);
       pairs_ = pairs_ || line.text_b.has_value();
       tokenizer.encode(line.text_a, ids_);
       ends_.push_back(static_cast<int64_t>(ids_.size()));
@@ -128,8 +133,8 @@ class LabelledText final : public TextDataset {
   std::vector<int32_t> labels_;
 };
 
-void check_length(int64_t max_seq_length) {
-  check(max_seq_length >= 8, "labelled_text: wanted sequences of at least 8 tokens, got ",
+void check_length(const char* caller, int64_t max_seq_length) {
+  check(max_seq_length >= 8, caller, ": wanted sequences of at least 8 tokens, got ",
         max_seq_length);
 }
 
@@ -137,14 +142,14 @@ void check_length(int64_t max_seq_length) {
 
 std::shared_ptr<const TextDataset> labelled_text(const LabelledTextOptions& options,
                                                  const WordPiece& tokenizer) {
-  check_length(options.max_seq_length);
+  check_length("labelled_text", options.max_seq_length);
   return std::make_shared<LabelledText>(options, tokenizer);
 }
 
 std::vector<TextExample> text_examples(const std::vector<std::string>& text_a,
                                        const std::vector<std::string>& text_b,
                                        const WordPiece& tokenizer, int64_t max_seq_length) {
-  check_length(max_seq_length);
+  check_length("text_examples", max_seq_length);
   check(text_b.empty() || text_b.size() == text_a.size(), "text_examples: wanted ", text_a.size(),
         " second texts or none, got ", text_b.size());
   std::vector<TextExample> examples(text_a.size());

@@ -1,6 +1,7 @@
 // UTF-8, strictly (RFC 3629): no surrogates, no overlong forms, nothing above U+10FFFF.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,7 +31,7 @@ inline DecodedChar decode_utf8(const char* p, const char* end) {
   const uint8_t high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   char32_t value = lead & (0x7Fu >> wanted);
   for (uint32_t i = 1; i < wanted; ++i) {
-    const bool there = static_cast<uint32_t>(end - p) > i;
+    const bool there = end - p > static_cast<ptrdiff_t>(i);
     const uint8_t next = there ? byte(static_cast<int>(i)) : 0;
     if (!there || next < (i == 1 ? low : 0x80) || next > (i == 1 ? high : 0xBF)) {
       return {kReplacementCharacter, i, false};

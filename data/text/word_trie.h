@@ -14,7 +14,6 @@ class WordTrie {
  public:
   static constexpr uint32_t kRoot = 0, kNone = 0xFFFFFFFF;
 
-  WordTrie() : WordTrie(std::vector<std::pair<std::string, int32_t>>{}) {}
   /// Keys are distinct and not empty, values at least 0.
   explicit WordTrie(std::vector<std::pair<std::string, int32_t>> keys);
 
