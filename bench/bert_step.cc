@@ -56,11 +56,13 @@ int run(int argc, char** argv) {
   int threads = 2;
   CLI::App app{"One step of BERT's pretraining for each line on standard input", "bert_step"};
   app.footer("Example: bert_step --size mini --batch 16 --length 128 --threads 1");
-  app.add_option("--size", size, "tiny, mini, small, medium, base or large");
-  app.add_option("--batch", sequences, "sequences in a step");
-  app.add_option("--length", length, "tokens in a sequence");
-  app.add_option("--dropout", dropout, "of hidden values and attention's probabilities");
-  app.add_option("--threads", threads, "OpenMP threads");
+  app.add_option("--size", size, "tiny, mini, small, medium, base or large")
+      ->check(CLI::IsMember(bert_config_names()));
+  app.add_option("--batch", sequences, "sequences in a step")->check(CLI::Range(1, 65536));
+  app.add_option("--length", length, "tokens in a sequence")->check(CLI::Range(1, 512));
+  app.add_option("--dropout", dropout, "of hidden values and attention's probabilities")
+      ->check(CLI::Range(0.0, 0.99));
+  app.add_option("--threads", threads, "OpenMP threads")->check(CLI::Range(1, 1024));
   if (const auto code = parse_command_line(app, normalize_flags(argc, argv))) return *code;
   omp_set_num_threads(threads);
 

@@ -11,12 +11,10 @@ one work, PyTorch's side applies the head to the masked tokens alone, as ours do
 """
 
 import argparse
-import random
 import statistics
-import sys
 import time
 
-from compare_torch import Lockstep
+from compare_torch import Lockstep, take_turns
 
 SIZES = {"tiny": (2, 128), "mini": (4, 256), "small": (4, 512), "medium": (8, 512), "base": (12, 768), "large": (24, 1024)}
 
@@ -75,18 +73,7 @@ def main():
     sides = {"lockstep": Lockstep(args.binary, case, args.threads)}
     for attention in ("sdpa", "eager"):
         sides[f"torch {attention}"] = Torch(case, args.threads, attention)
-    for side in sides.values():
-        for _ in range(3):
-            side.step()
-    times = {side: [] for side in sides}
-    for done in range(args.rounds):
-        for side in random.sample(list(sides), len(sides)):
-            times[side].append(sides[side].step())
-            time.sleep(0.02)  # lets the other side's idle threads go to sleep
-        print(f"\r{done + 1}/{args.rounds}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    for side in sides.values():
-        side.close()
+    times = take_turns(sides, 3, args.rounds, args.size)
     parts = ("forward", "backward", "optimizer", "total")
     medians = {side: {p: statistics.median(t[p] for t in times[side]) for p in parts} for side in sides}
     print(f"BERT-{args.size}, {args.batch} x {args.length}, dropout {args.dropout}, f32, {args.threads} threads, "

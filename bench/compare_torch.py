@@ -82,24 +82,30 @@ class Torch:
         pass
 
 
+def take_turns(sides, warmup, rounds, name):
+    """The times of each side's steps, by its name: some to warm up, then `rounds` in random order. Closes the sides."""
+    for side in sides.values():
+        for _ in range(warmup):
+            side.step()
+    times = {side: [] for side in sides}
+    for done in range(rounds):
+        for side in random.sample(list(sides), len(sides)):
+            times[side].append(sides[side].step())
+            time.sleep(0.02)  # lets the other side's idle threads go to sleep
+        print(f"\r{name}: round {done + 1}/{rounds}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    for side in sides.values():
+        side.close()
+    return times
+
+
 def run(name, case, args):
     sides = {
         "lockstep": Lockstep(args.binary, case, args.threads),
         "torch nchw": Torch(case, args.threads, False),
         "torch channels_last": Torch(case, args.threads, True),
     }
-    for side in sides.values():
-        for _ in range(args.warmup):
-            side.step()
-    times = {side: [] for side in sides}
-    for done in range(args.rounds):
-        for side in random.sample(list(sides), len(sides)):
-            times[side].append(sides[side].step())
-            time.sleep(0.02)  # lets the other side's idle threads go to sleep
-        print(f"\r{name}: round {done + 1}/{args.rounds}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    for side in sides.values():
-        side.close()
+    times = take_turns(sides, args.warmup, args.rounds, name)
 
     def median(side, part):
         return statistics.median(t[part] for t in times[side])

@@ -63,12 +63,12 @@ TEST_CASE("the efficiency is the share of what backward could cover") {
   CHECK(e.bound_bucketed == doctest::Approx(0.8));
   CHECK(e.bound_overlapped == doctest::Approx(0.8));
   CHECK(e.additivity == doctest::Approx(1));
-  // More communication than backward: backward is all that can be covered.
-  // Overlapped, it took the processor half as long.
+  // Overlapped, communication took the processor half as long.
   const auto less = overlap_efficiency(cost(300, 200, 0, 300), cost(400, 200, 100, 320),
                                        cost(325, 200, 100, 310));
   CHECK(less.bound_bucketed == doctest::Approx(0.8));
   CHECK(less.bound_overlapped == doctest::Approx(0.9));
+  // More communication than backward: backward is all that can be covered.
   const auto more = overlap_efficiency(cost(300, 200, 0, 300), cost(800, 200, 500, 300),
                                        cost(600, 200, 500, 300));
   CHECK(more.efficiency == doctest::Approx(1));
