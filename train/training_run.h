@@ -4,7 +4,7 @@
 //   TrainingRun run("train_resnet", flags, group, place);
 //   run.open();                       // the output directory, and what to go on from
 //   ... makes its model ...
-//   run.init_weights([&] { ... });    // if it has any to begin with
+//   run.init_weights("--init-weights", [&] { ... });  // if it has any to begin with
 //   run.wrap(model);
 //   run.train({.train_data = ..., .test_data = ...});
 #pragma once

@@ -27,7 +27,7 @@ using testing::SmallBatch;
 
 constexpr int64_t kBatch = 6, kLength = 10;
 
-/// Rank `rank` of `ranks` takes every ranks-th sequence's rows; the last rank has no masked token.
+/// Rank `rank`'s sequences, as many as each of `ranks` has; the last rank has no masked token.
 struct Share {
   BertInput input;
   Tensor positions, labels, next_labels;
