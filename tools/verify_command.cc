@@ -10,6 +10,7 @@
 #include "lockstep/train/group_flags.h"
 #include "lockstep/train/image_task.h"
 #include "lockstep/train/progress.h"
+#include "lockstep/train/text_task.h"
 #include "lockstep/train/verify/verify.h"
 
 #include "command.h"
@@ -25,12 +26,13 @@ namespace lockstep::tools {
 namespace {
 
 constexpr const char* kFooter = R"(
-Trains in every mode at once on synthetic images, with random delays, and compares after each step: replicas with each
+Trains in every mode at once on synthetic images or texts, with random delays, and compares after each step: replicas with each
 other, modes with each other, N ranks with one process. The last line is PASS or FAIL, with what differs most or first.
 
 Examples:
   lockstep verify                                    resnet8, 3 ranks as threads
   lockstep verify --model resnet50 --nproc 4 --steps 2
+  lockstep verify --model bert-tiny                  masked words, without dropout
   lockstep verify --backend gloo --find-unused-parameters --layer-drop 0.3
   lockstep verify --fault scale-twice                see it fail
 
@@ -45,7 +47,8 @@ takes the ranks' shares in turn; as one batch it takes them with SyncBN.
 )";
 
 struct Flags {
-  ImageTask task;
+  ImageTask task;  // its model may be a TextTask's
+  TextTask text;   // with the model and the seed of `task`
   std::string dtype = "f32";
   int nproc = 3;
   std::string backend = "threads";
@@ -65,6 +68,32 @@ struct Flags {
   FaultFlags faults;
   bool mode_given = false;
 };
+
+bool is_text(const Flags& f) { return f.task.model.starts_with("bert-"); }
+
+TextTask text_task(const Flags& f) {
+  TextTask task = f.text;
+  task.model = f.task.model;
+  task.seed = f.task.seed;
+  return task;
+}
+
+LossModel make_model_of(const Flags& f) {
+  LossModel model;
+  if (is_text(f)) {
+    model = make_loss_model(text_task(f));
+  } else {
+    model = loss_model(std::shared_ptr<ResNet>(make_model(f.task)),
+                       [](ResNet& net, const Batch& batch) {
+                         return cross_entropy(net.forward(Variable(batch.inputs)), batch.targets);
+                       });
+  }
+  model.loss = [&f, loss = std::move(model.loss)](const Batch& batch) {
+    const Autocast precision(precision_of(f.amp));
+    return loss(batch);
+  };
+  return model;
+}
 
 /// Without faults, the mode and the reduction.
 DdpOptions ddp_of(const Flags& f) {
@@ -125,7 +154,8 @@ void introduce(const Flags& f, int ranks, const char* backend, Progress& progres
   // Where verify() goes over to f64.
   const bool rounded = launched() && ranks > 2 && !f.group.canonical && f.ddp.comm_hook.empty();
   int64_t parameters = 0;
-  for (const NamedParameter& p : make_model(f.task)->named_parameters()) {
+  const LossModel model = make_model_of(f);
+  for (const NamedParameter& p : model.module->named_parameters()) {
     parameters += p.parameter.data().numel();
   }
   progress.say(str(f.task.model, ", ", parameters, " parameters, ",
@@ -134,7 +164,8 @@ void introduce(const Flags& f, int ranks, const char* backend, Progress& progres
                                         : f.amp.amp + " by --amp",
                    "; ", ranks, " ranks (", backend, "); ", f.steps, " steps of ", ranks, " x ",
                    f.batch_size, f.grad_accum_steps > 1 ? str(" x ", f.grad_accum_steps) : "",
-                   " images of ", f.task.image_size, " x ", f.task.image_size));
+                   is_text(f) ? str(" sequences of ", f.text.length)
+                              : str(" images of ", f.task.image_size, " x ", f.task.image_size)));
   for (const std::string& warning : fault_warnings(f.faults)) progress.say(warning);
 }
 
@@ -146,16 +177,11 @@ int run_verify(const Flags& f) {
     return launch_self({.nproc = f.nproc}, own_arguments());
   }
   VerifyOptions options = options_of(f);
-  const VerifyModel model = [&f] {
-    return loss_model(std::shared_ptr<ResNet>(make_model(f.task)),
-                      [&f](ResNet& net, const Batch& batch) {
-                        const Autocast precision(precision_of(f.amp));
-                        return cross_entropy(net.forward(Variable(batch.inputs)), batch.targets);
-                      });
-  };
+  const VerifyModel model = [&f] { return make_model_of(f); };
   const VerifyBatch batch = [&f](int64_t step, int64_t micro, int rank) {
     const auto number = static_cast<uint64_t>((step * f.grad_accum_steps + micro) * 1024 + rank);
-    return synthetic_batch(f.task, f.batch_size, number);
+    return is_text(f) ? synthetic_batch(text_task(f), f.batch_size, number)
+                      : synthetic_batch(f.task, f.batch_size, number);
   };
   std::unique_ptr<ProcessGroup> group;
   if (processes) {
@@ -184,14 +210,16 @@ Command verify_command(CLI::App& program) {
   app->footer(kFooter);
   const auto f = std::make_shared<Flags>();
   const auto positive = CLI::Range(int64_t{1}, int64_t{1'000'000});
-  app->add_option("--model", f->task.model, "As train_resnet --model")
-      ->check(CLI::IsMember(resnet_names()));
+  std::vector<std::string> models = resnet_names();
+  for (std::string& name : text_model_names()) models.push_back(std::move(name));
+  app->add_option("--model", f->task.model, "As train_resnet --model, or bert-tiny to bert-large")
+      ->check(CLI::IsMember(models));
   app->add_option("-n,--nproc", f->nproc, "How many ranks; at 2, sums commute and hide faults")
       ->check(CLI::Range(2, 64));
   app->add_option("--backend", f->backend, "threads, or gloo: processes of this machine")
       ->check(CLI::IsMember({"threads", "gloo"}));
   app->add_option("--steps", f->steps, "Optimizer steps")->check(positive);
-  app->add_option("--batch-size", f->batch_size, "Images of a rank")->check(positive);
+  app->add_option("--batch-size", f->batch_size, "Images or sequences of a rank")->check(positive);
   app->add_option("--image-size", f->task.image_size, "Pixels")->check(CLI::Range(8, 1024));
   app->add_option("--dtype", f->dtype,
                   "f32, or f64 (plain kernels); over gloo and 3 or more ranks it is f64")
@@ -208,7 +236,7 @@ Command verify_command(CLI::App& program) {
                   "Steps that are compared with the whole batch besides, in f64; 0: none")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000}));
   app->add_flag("--sync-bn", f->sync_bn, "Every replica with SyncBN");
-  app->add_option("--seed", f->task.seed, "Seed of weights and images");
+  app->add_option("--seed", f->task.seed, "Seed of weights and data");
   app->add_option("--delay-us", f->delay_us, "Random delays up to this; 0: none")
       ->check(CLI::Range(0, 1'000'000));
   app->add_option("--timeout", f->timeout, "Seconds that a collective may take")
@@ -217,18 +245,22 @@ Command verify_command(CLI::App& program) {
   add_ddp_flags(*app, f->ddp);
   add_group_flags(*app, f->group);
   add_fault_flags(*app, f->faults);
-  return {app, [app, f] {
-            f->mode_given = app->count("--ddp-mode") > 0;
-            const char* wrong = wrong_ddp_flags(f->ddp);
-            if (f->mode_given && f->ddp.mode == "local") {
-              wrong = "--ddp-mode local averages nothing, so there is nothing to verify";
-            } else if (f->task.layer_drop > 0 && (f->ddp.static_graph || has_caps(f->ddp))) {
-              wrong = "--layer-drop takes no --static-graph, bucket caps or --bucket-plan";
-            }
-            if (f->dtype == "f64" && f->amp.amp != "off") wrong = "--dtype f64 takes no --amp";
-            if (wrong != nullptr) throw ArgumentError(str("verify: ", wrong));
-            return run_verify(*f);
-          }};
+  return {
+      app, [app, f] {
+        f->mode_given = app->count("--ddp-mode") > 0;
+        const char* wrong = wrong_ddp_flags(f->ddp);
+        if (f->mode_given && f->ddp.mode == "local") {
+          wrong = "--ddp-mode local averages nothing, so there is nothing to verify";
+        } else if (f->task.layer_drop > 0 && (f->ddp.static_graph || has_caps(f->ddp))) {
+          wrong = "--layer-drop takes no --static-graph, bucket caps or --bucket-plan";
+        }
+        if (is_text(*f) && (f->task.layer_drop > 0 || f->sync_bn || app->count("--image-size"))) {
+          wrong = "--layer-drop, --sync-bn and --image-size are for ResNets";
+        }
+        if (f->dtype == "f64" && f->amp.amp != "off") wrong = "--dtype f64 takes no --amp";
+        if (wrong != nullptr) throw ArgumentError(str("verify: ", wrong));
+        return run_verify(*f);
+      }};
 }
 
 }  // namespace lockstep::tools

@@ -34,6 +34,7 @@ TEST_CASE("verify passes with the options of a run") {
       {"--amp", "bf16", "--steps", "4"},
       {"--canonical", "--round-robin", "2", "--static-graph", "--nproc", "4", "--steps", "3"},
       {"--comm-hook", "topk:ratio=0.1", "--steps", "3"},
+      {"--model", "bert-tiny", "--grad-accum-steps", "2", "--steps", "2"},
       {"--ddp-mode", "bucketed", "--bucket-caps-mb", "0.01,0.1", "--dtype", "f64", "--steps", "2"},
   };
   for (const auto& arguments : all) {
@@ -64,6 +65,7 @@ TEST_CASE("what cannot be verified is a wrong usage") {
            {{"--ddp-mode", "local"}, "there is nothing to verify"},
            {{"--nproc", "1"}, "--nproc"},
            {{"--model", "resnet9"}, "--model"},
+           {{"--model", "bert-tiny", "--sync-bn"}, "are for ResNets"},
            {{"--fault", "nan:rank=3"}, "the ranks are 0 to 2"},
            {{"--fault", "die"}, "use processes"},
            {{"--layer-drop", "0.5", "--static-graph"}, "--layer-drop"},
