@@ -30,8 +30,9 @@ else
   echo "SKIPPED: $python has no torch, torchvision and safetensors; --python PATH names one that has"
 fi
 if "$python" -c 'import torch, transformers, safetensors.torch' 2>/dev/null; then
-  "${build[@]}" //tests/interop:bert_interop
+  "${build[@]}" //tests/interop:bert_interop //examples/train_bert //tools:lockstep
   "$python" tests/interop/bert_interop.py bazel-bin/tests/interop/bert_interop "${wheel[@]}"
+  "$python" tests/interop/train_bert_interop.py bazel-bin/examples/train_bert/train_bert bazel-bin/tools/lockstep
 else
   echo "SKIPPED: $python has no torch, transformers and safetensors; --python PATH names one that has"
 fi
