@@ -1,7 +1,9 @@
 // Steps of BERT's pretraining on request: bench/compare_bert.py drives this beside PyTorch. For
 // each line read a step is taken (forward, loss, backward, AdamW) and its milliseconds are printed
-// as one line of JSON.
+// as one line of JSON, with the most memory that the process held so far beside what it held before
+// there was a model.
 
+#include "lockstep/autograd/autocast.h"
 #include "lockstep/base/error.h"
 #include "lockstep/models/bert.h"
 #include "lockstep/optim/adam.h"
@@ -13,6 +15,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -24,6 +27,15 @@ using namespace lockstep;
 double now_ms() {
   using namespace std::chrono;
   return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
+}
+
+/// MB of a line of /proc/self/status: "VmHWM" is the most that was resident, "VmRSS" what is.
+double memory_mb(const std::string& what) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(what + ":")) return std::stod(line.substr(what.size() + 1)) / 1024;
+  }
+  return 0;
 }
 
 /// Every seventh token is masked.
@@ -53,6 +65,7 @@ int run(int argc, char** argv) {
   std::string size = "mini";
   int64_t sequences = 16, length = 128;
   double dropout = 0.1;
+  std::string precision = "f32";
   int threads = 2;
   CLI::App app{"One step of BERT's pretraining for each line on standard input", "bert_step"};
   app.footer("Example: bert_step --size mini --batch 16 --length 128 --threads 1");
@@ -62,10 +75,13 @@ int run(int argc, char** argv) {
   app.add_option("--length", length, "tokens in a sequence")->check(CLI::Range(1, 512));
   app.add_option("--dropout", dropout, "of hidden values and attention's probabilities")
       ->check(CLI::Range(0.0, 0.99));
+  app.add_option("--precision", precision, "f32, or bf16: mixed")
+      ->check(CLI::IsMember({"f32", "bf16"}));
   app.add_option("--threads", threads, "OpenMP threads")->check(CLI::Range(1, 1024));
   if (const auto code = parse_command_line(app, normalize_flags(argc, argv))) return *code;
   omp_set_num_threads(threads);
 
+  const double before = memory_mb("VmRSS");
   BertConfig config = bert_config_by_name(size);
   config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout;
   Generator rng(1);
@@ -75,8 +91,12 @@ int run(int argc, char** argv) {
   for (std::string line; std::getline(std::cin, line);) {
     optimizer.zero_grad();
     const double start = now_ms();
-    const Variable loss =
-        bert_pretraining_loss(model(batch.input, batch.positions), batch.labels, batch.next_labels);
+    Variable loss;
+    {
+      const Autocast mixed(precision == "bf16" ? DType::kBF16 : DType::kF32);
+      loss = bert_pretraining_loss(model(batch.input, batch.positions), batch.labels,
+                                   batch.next_labels);
+    }
     const double forward = now_ms();
     loss.backward();
     const double backward = now_ms();
@@ -84,8 +104,9 @@ int run(int argc, char** argv) {
     const double end = now_ms();
     std::printf(
         "{\"forward\": %.3f, \"backward\": %.3f, \"optimizer\": %.3f, \"total\": %.3f, "
-        "\"loss\": %.4f}\n",
-        forward - start, backward - forward, end - backward, end - start, loss.data().item());
+        "\"loss\": %.4f, \"memory_mb\": %.1f}\n",
+        forward - start, backward - forward, end - backward, end - start, loss.data().item(),
+        memory_mb("VmHWM") - before);
     std::fflush(stdout);
   }
   return 0;

@@ -5,13 +5,20 @@
     bazel build --config=opt --config=avx512 //bench:bert_step
     /tmp/torch/bin/python bench/compare_bert.py
 
-The two take turns step by step, in random order. Both run forward, the two losses, backward and AdamW in f32, with dropout,
-on a batch of which every seventh token is masked. transformers computes logits of all tokens; so that the comparison is of
-one work, PyTorch's side applies the head to the masked tokens alone, as ours does.
+All take turns step by step, in random order. Both sides run forward, the two losses, backward and AdamW, with dropout, in f32
+and in bf16 (Autocast; torch.autocast), on a batch of which every seventh token is masked. transformers computes logits of all
+tokens; so that the comparison is of one work, PyTorch's side applies the head to the masked tokens alone, as ours does.
+
+Memory is of a process for each side: the most that it held during three steps, less what it held before there was a model,
+less parameters, gradients and the optimizer's two moments, all f32.
 """
 
 import argparse
+import contextlib
+import resource
 import statistics
+import subprocess
+import sys
 import time
 
 from compare_torch import Lockstep, take_turns
@@ -20,7 +27,7 @@ SIZES = {"tiny": (2, 128), "mini": (4, 256), "small": (4, 512), "medium": (8, 51
 
 
 class Torch:
-    def __init__(self, case, threads, attention):
+    def __init__(self, case, threads, attention, precision):
         import torch
         from transformers import BertConfig, BertForPreTraining
 
@@ -28,6 +35,7 @@ class Torch:
         torch.manual_seed(1)
         layers, hidden = SIZES[case["size"]]
         self.torch = torch
+        self.mixed = precision == "bf16"
         self.model = BertForPreTraining(BertConfig(
             num_hidden_layers=layers, hidden_size=hidden, num_attention_heads=hidden // 64, intermediate_size=4 * hidden,
             hidden_dropout_prob=case["dropout"], attention_probs_dropout_prob=case["dropout"],
@@ -43,10 +51,11 @@ class Torch:
         loss = self.torch.nn.functional.cross_entropy
         self.optimizer.zero_grad()
         start = time.perf_counter()
-        hidden = self.model.bert(self.ids)
-        masked = hidden.last_hidden_state.flatten(0, 1)[self.positions]
-        total = (loss(self.model.cls.predictions(masked), self.labels)
-                 + loss(self.model.cls.seq_relationship(hidden.pooler_output), self.next))
+        with self.torch.autocast("cpu", self.torch.bfloat16) if self.mixed else contextlib.nullcontext():
+            hidden = self.model.bert(self.ids)
+            masked = hidden.last_hidden_state.flatten(0, 1)[self.positions]
+            total = (loss(self.model.cls.predictions(masked), self.labels)
+                     + loss(self.model.cls.seq_relationship(hidden.pooler_output), self.next))
         after_forward = time.perf_counter()
         total.backward()
         after_backward = time.perf_counter()
@@ -59,6 +68,40 @@ class Torch:
         pass
 
 
+def resident_mb():
+    with open("/proc/self/status") as status:
+        return next(float(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
+
+
+def measure_torch_memory(case, threads, precision):
+    """Printed for the process that started this one: MB held at most, and MB of parameters."""
+    import transformers.models.bert.modeling_bert  # before anything is counted
+
+    before = resident_mb()
+    side = Torch(case, threads, "sdpa", precision)
+    for _ in range(3):
+        side.step()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(peak - before, sum(p.numel() for p in side.model.parameters()) * 4 / 2**20)
+
+
+def memory_table(args, case):
+    parts = {}
+    for precision in args.precisions:
+        own = [sys.executable, __file__, "--measure-torch-memory", precision, "--threads", str(args.threads)]
+        for key, value in case.items():
+            own += [f"--{key}", str(value)]
+        torch_mb, parameters = map(float, subprocess.run(own, check=True, capture_output=True, text=True).stdout.split())
+        ours = Lockstep(args.binary, dict(case, precision=precision), args.threads)
+        lockstep_mb = [ours.step() for _ in range(3)][-1]["memory_mb"]
+        ours.close()
+        parts[precision] = [mb - 4 * parameters for mb in (lockstep_mb, torch_mb)]
+    print(f"\nMemory beyond 4 x {parameters:.0f} MB of parameters, gradients and moments, MB\n")
+    print("| | lockstep | torch sdpa | ratio |\n|---|---|---|---|")
+    for precision, (ours, torchs) in parts.items():
+        print(f"| {precision} | {ours:.0f} | {torchs:.0f} | {ours / torchs:.2f} |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default="bazel-bin/bench/bert_step")
@@ -66,23 +109,34 @@ def main():
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--precisions", nargs="+", default=["f32", "bf16"], choices=["f32", "bf16"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--measure-torch-memory", choices=["f32", "bf16"], help=argparse.SUPPRESS)
     args = parser.parse_args()
     case = dict(size=args.size, batch=args.batch, length=args.length, dropout=args.dropout)
-    sides = {"lockstep": Lockstep(args.binary, case, args.threads)}
-    for attention in ("sdpa", "eager"):
-        sides[f"torch {attention}"] = Torch(case, args.threads, attention)
+    if args.measure_torch_memory:
+        return measure_torch_memory(case, args.threads, args.measure_torch_memory)
+    sides = {}
+    for precision in args.precisions:
+        sides[f"lockstep {precision}"] = Lockstep(args.binary, dict(case, precision=precision), args.threads)
+        for attention in ("sdpa", "eager"):
+            sides[f"torch {attention} {precision}"] = Torch(case, args.threads, attention, precision)
     times = take_turns(sides, 3, args.rounds, args.size)
     parts = ("forward", "backward", "optimizer", "total")
     medians = {side: {p: statistics.median(t[p] for t in times[side]) for p in parts} for side in sides}
-    print(f"BERT-{args.size}, {args.batch} x {args.length}, dropout {args.dropout}, f32, {args.threads} threads, "
+    print(f"BERT-{args.size}, {args.batch} x {args.length}, dropout {args.dropout}, {args.threads} threads, "
           f"{args.rounds} interleaved rounds (ms, median)\n")
     print("| | " + " | ".join(parts) + " |\n|---|---|---|---|---|")
     for side in sides:
         print(f"| {side} | " + " | ".join(f"{medians[side][p]:.1f}" for p in parts) + " |")
-    best = min((side for side in sides if side != "lockstep"), key=lambda side: medians[side]["total"])
-    print(f"\nlockstep / {best}: {medians['lockstep']['total'] / medians[best]['total']:.3f}")
+    print()
+    for precision in args.precisions:
+        best = min((side for side in sides if side.startswith("torch") and side.endswith(precision)),
+                   key=lambda side: medians[side]["total"])
+        ratio = medians[f"lockstep {precision}"]["total"] / medians[best]["total"]
+        print(f"lockstep {precision} / {best}: {ratio:.3f}")
+    memory_table(args, case)
 
 
 if __name__ == "__main__":
