@@ -2,6 +2,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file.h"
+#include "lockstep/io/json_text.h"
 #include "lockstep/train/trained_bert.h"
 
 #include <nlohmann/json.hpp>
@@ -31,7 +32,7 @@ WordPieceOptions read_options(const std::string& path) {
     const auto found = json.find(name);
     if (found == json.end() || found->is_null()) return std::nullopt;
     if (!found->is_boolean()) {
-      throw IoError(str(path, ": ", name, ": wanted true or false, got ", found->dump()));
+      throw IoError(str(path, ": ", name, ": wanted true or false, got ", json_text(*found)));
     }
     return found->get<bool>();
   };

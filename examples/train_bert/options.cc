@@ -175,7 +175,7 @@ CLI::App* add_embed(CLI::App& app, EmbedOptions& o) {
       ->check(not_empty());
   command
       ->add_option("--max-seq-length", o.max_seq_length, "Longer texts are cut to so many tokens")
-      ->check(within(3, kMostTokens, "a number from 3 to 2^20"));
+      ->check(within(8, kMostTokens, "a number from 8 to 2^20"));
   command->add_option("--batch-size", o.batch_size, "Texts at once")->check(CLI::Range(1, 1 << 20));
   return command;
 }

@@ -117,6 +117,7 @@ TextData open_pretraining_text(const PretrainOptions& o, const std::string& kept
       str(vocabulary.size(), " words, ", corpus->tokens(), " tokens in ", data.train->size(),
           " training and ", data.validation->size(), " validation sequences");
   data.traits = {{"--train-file (tokens)", str(corpus->tokens())},
+                 {"--train-file (training sequences)", str(data.train->size())},
                  {"--vocab (hash)", str(vocabulary.hash())},
                  {"--max-seq-length", str(o.text.max_seq_length)},
                  {"--cased", o.text.cased ? "on" : "off"},

@@ -75,5 +75,21 @@ TEST_CASE("killed around checkpoints") {
   }
 }
 
+TEST_CASE("a run does not go on with another part of the text held out") {
+  const TempDir dir;
+  write_file(dir / "corpus.txt", small_corpus(300));
+  const auto train = [&](const char* percentage) {
+    return run_bert("pretrain", {"--train-file", dir / "corpus.txt", "--vocab-size", "80",
+                                 "--max-steps", "2", "--validation-split-percentage", percentage,
+                                 "--output-dir", dir / "run", "--resume", "auto"});
+  };
+  const auto first = train("10");
+  REQUIRE_MESSAGE(first->exit_code() == 0, first->err());
+  const auto other = train("30");
+  CHECK(other->exit_code() == 2);
+  CHECK_MESSAGE(other->err().find("--train-file (training sequences)") != std::string::npos,
+                other->err());
+}
+
 }  // namespace
 }  // namespace lockstep
