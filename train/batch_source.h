@@ -96,7 +96,7 @@ class LoaderSource : public BatchSource {
   std::deque<BatchOf> loaded_;
 };
 
-using ImageSource = LoaderSource<DataLoader>;
-using BatchFn = ImageSource::Fn;
+using ImageBatches = LoaderSource<DataLoader>;
+using BatchFn = ImageBatches::Fn;
 
 }  // namespace lockstep

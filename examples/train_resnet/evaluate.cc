@@ -78,7 +78,7 @@ void evaluate_checkpoint(const Options& o, ProcessGroup& group, const RankPlace&
     return BatchResult{cross_entropy(logits, batch.targets),
                        count_correct(logits.data(), batch.targets), batch.size()};
   };
-  ImageSource batches(loader, batch_fn);
+  ImageBatches batches(loader, batch_fn);
   const Autocast precision(precision_of(amp_of(trained.traits)));  // as in the run
   const Meter::Result result = evaluate(*trained.model, batches, group);
   if (group.rank() != 0) return;

@@ -93,8 +93,8 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
                          count_correct(logits.data(), batch.targets), batch.size()};
     };
   };
-  ImageSource train_batches(train_data, batch_fn(o.label_smoothing));
-  ImageSource test_batches(test_data, batch_fn(0));
+  ImageBatches train_batches(train_data, batch_fn(o.label_smoothing));
+  ImageBatches test_batches(test_data, batch_fn(0));
   Generator rng(seed + 1 + static_cast<uint64_t>(rank));
   const TrainResult result =
       run.train({.train_data = train_batches,
