@@ -18,7 +18,7 @@ void relu(const Tensor& x, Tensor& y) {
     parallel_for(x.numel(), kGrain, [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const C v = static_cast<C>(in[i]);
-        out[i] = v < C(0) ? T(C(0)) : in[i];  // NaN compares false and stays
+        out[i] = T(v < C(0) ? C(0) : v);  // NaN compares false and stays
       }
     });
   });

@@ -3,6 +3,7 @@
 #include "lockstep/tensor/cpu/cpu_backend.h"
 #include "lockstep/tensor/cpu/parallel.h"
 #include "lockstep/tensor/cpu/philox_lanes.h"
+#include "lockstep/tensor/cpu/store.h"
 
 namespace lockstep {
 namespace {
@@ -30,7 +31,7 @@ void apply(const Tensor& x, const DropoutMask& mask, const Dest& y) {
           const C scaled = factor * static_cast<C>(in[first + i]);
           const bool kept = (numbers[static_cast<size_t>(i)] >> 8) >= mask.threshold;
           const C value = kept ? scaled : C(0);
-          out[first + i] = T(accumulate ? static_cast<C>(out[first + i]) + value : value);
+          cpu::store(out[first + i], accumulate ? static_cast<C>(out[first + i]) + value : value);
         }
       }
     });

@@ -6,6 +6,7 @@
 
 #include "lockstep/tensor/cpu/cpu_backend.h"
 #include "lockstep/tensor/cpu/rows.h"
+#include "lockstep/tensor/cpu/store.h"
 
 namespace lockstep {
 namespace {
@@ -77,7 +78,7 @@ void forward(const Tensor& x, GroupNormExtents e, const Tensor& weight, const Te
               T* to = out + unit.begin + p * unit.pitch;
 #pragma omp simd
               for (int64_t c = 0; c < width; ++c)
-                to[c] = T((static_cast<C>(from[c]) - m) * r * scale[c] + shift[c]);
+                cpu::store(to[c], (static_cast<C>(from[c]) - m) * r * scale[c] + shift[c]);
             }
           }
         });
@@ -177,7 +178,7 @@ struct Backward {
           if constexpr (kData) {
             C value = r * (g * w[c] - offset - normal * slope);
             if constexpr (kAccumulate) value += static_cast<C>(grad_x[at + c]);
-            grad_x[at + c] = T(value);
+            cpu::store(grad_x[at + c], value);
           }
         }
         if (kSums && ++in_run == kRun) flush();

@@ -2,6 +2,7 @@
 
 #include "lockstep/tensor/cpu/cpu_backend.h"
 #include "lockstep/tensor/cpu/rows.h"
+#include "lockstep/tensor/cpu/store.h"
 
 namespace lockstep {
 namespace {
@@ -103,10 +104,10 @@ void cross_entropy_backward(const Tensor& grad_loss, const Tensor& logits, const
                      if (accumulate) {
 #pragma omp simd
                        for (int64_t i = 0; i < classes; ++i)
-                         to[i] = T(static_cast<C>(to[i]) + gradient(i));
+                         cpu::store(to[i], static_cast<C>(to[i]) + gradient(i));
                      } else {
 #pragma omp simd
-                       for (int64_t i = 0; i < classes; ++i) to[i] = T(gradient(i));
+                       for (int64_t i = 0; i < classes; ++i) cpu::store(to[i], gradient(i));
                      }
                      to[t] = T(at_target);
                    }

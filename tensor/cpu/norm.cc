@@ -9,6 +9,7 @@
 
 #include "lockstep/tensor/cpu/cpu_backend.h"
 #include "lockstep/tensor/cpu/parallel.h"
+#include "lockstep/tensor/cpu/store.h"
 
 #include <cmath>
 #include <type_traits>
@@ -339,7 +340,7 @@ void backward_data(const Tensor& grad_y, const Tensor& y, const BatchNormInputs&
               if constexpr (masked) v = static_cast<C>(out[at + c]) > C(0) ? v : C(0);
               v = scale[c] * v - offset[c] - slope[c] * (static_cast<C>(x[at + c]) - mean[c]);
               if constexpr (accumulate) v += static_cast<C>(dx[at + c]);
-              dx[at + c] = T(v);
+              cpu::store(dx[at + c], v);
             }
           }
         });

@@ -1,6 +1,7 @@
 #include "lockstep/tensor/ops/pair_loss.h"
 
 #include "lockstep/tensor/cpu/cpu_backend.h"
+#include "lockstep/tensor/cpu/store.h"
 #include "lockstep/tensor/cpu/vector_math.h"
 
 namespace lockstep {
@@ -41,7 +42,7 @@ void map_gradient(int64_t count, compute_t<T> scale, const Dest& grad, Slope slo
 #pragma omp simd
                  for (int64_t i = begin; i < end; ++i) {
                    const C value = scale * slope(i);
-                   out[i] = T(accumulate ? static_cast<C>(out[i]) + value : value);
+                   cpu::store(out[i], accumulate ? static_cast<C>(out[i]) + value : value);
                  }
                });
 }
@@ -182,7 +183,7 @@ void cosine_embedding_backward(const Tensor& grad_loss, const Tensor& a, const T
 #pragma omp simd
                      for (int64_t i = 0; i < width; ++i) {
                        const C value = of_b * static_cast<C>(v[i]) - of_a * static_cast<C>(u[i]);
-                       to[i] = T(accumulate ? static_cast<C>(to[i]) + value : value);
+                       cpu::store(to[i], accumulate ? static_cast<C>(to[i]) + value : value);
                      }
                    }
                  });

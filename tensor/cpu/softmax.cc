@@ -2,6 +2,7 @@
 
 #include "lockstep/tensor/cpu/cpu_backend.h"
 #include "lockstep/tensor/cpu/rows.h"
+#include "lockstep/tensor/cpu/store.h"
 
 namespace lockstep {
 namespace {
@@ -71,7 +72,7 @@ void forward_rows(const T* x, SoftmaxExtents e, T* y) {
           row_sum<C>(e.size, [=](int64_t i) { return exp_of(static_cast<C>(in[i]) - max); });
 #pragma omp simd
       for (int64_t i = 0; i < e.size; ++i)
-        out[i] = T(Kind::result(static_cast<C>(in[i]), max, sum));
+        cpu::store(out[i], Kind::result(static_cast<C>(in[i]), max, sum));
     }
   });
 }
@@ -114,7 +115,7 @@ void backward_rows(const T* grad_y, const T* y, SoftmaxExtents e, T* grad_x, boo
 #pragma omp simd
       for (int64_t i = 0; i < e.size; ++i) {
         const C value = Kind::gradient(static_cast<C>(g[i]), static_cast<C>(out[i]), sum);
-        dx[i] = T(accumulate ? static_cast<C>(dx[i]) + value : value);
+        cpu::store(dx[i], accumulate ? static_cast<C>(dx[i]) + value : value);
       }
     }
   });

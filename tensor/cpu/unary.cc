@@ -1,6 +1,7 @@
 #include "lockstep/tensor/ops/unary.h"
 
 #include "lockstep/tensor/cpu/cpu_backend.h"
+#include "lockstep/tensor/cpu/store.h"
 #include "lockstep/tensor/cpu/vector_math.h"
 
 #include <numbers>
@@ -141,7 +142,8 @@ void map(const T* x, int64_t count, T* y) {
     const T* __restrict in = x;
     T* __restrict out = y;
 #pragma omp simd
-    for (int64_t i = begin; i < end; ++i) out[i] = T(Op::value(static_cast<compute_t<T>>(in[i])));
+    for (int64_t i = begin; i < end; ++i)
+      cpu::store(out[i], Op::value(static_cast<compute_t<T>>(in[i])));
   });
 }
 
@@ -153,7 +155,7 @@ void map_backward(const T* grad_y, const T* saved, int64_t count, T* grad_x) {
     for (int64_t i = begin; i < end; ++i) {
       C value = static_cast<C>(grad_y[i]) * Op::derivative(static_cast<C>(saved[i]));
       if constexpr (kAccumulate) value += static_cast<C>(grad_x[i]);
-      grad_x[i] = T(value);
+      cpu::store(grad_x[i], value);
     }
   });
 }
