@@ -94,11 +94,11 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
     return BatchResult{cross_entropy(logits, targets), count_correct(logits.data(), targets),
                        targets.dim(0)};
   };
-  ImageSource train_batches(*train_data, [&](const Batch& batch) {
+  ImageBatches train_batches(*train_data, [&](const Batch& batch) {
     if (group.rank() == 0 && batches++ == setup.crash_at_batch) throw Crash("crash");
     return result_of(setup.plain ? batch.inputs : with_noise(batch.inputs, rng), batch.targets);
   });
-  ImageSource test_batches(
+  ImageBatches test_batches(
       *test_data, [&](const Batch& batch) { return result_of(batch.inputs, batch.targets); });
   Trainer trainer(
       {.model = net,
