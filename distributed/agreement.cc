@@ -39,6 +39,21 @@ void require_same_lines(const char* what, const std::vector<std::string>& mine,
 
 }  // namespace
 
+void leave_out(const std::vector<std::string>& ignore, std::vector<NamedParameter>& parameters,
+               std::vector<NamedBuffer>& buffers, ProcessGroup& group) {
+  std::vector<std::string> lines;
+  std::string unknown;  // the first
+  for (const std::string& name : ignore) {
+    const auto named = [&](const auto& entry) { return entry.name == name; };
+    const bool known = std::erase_if(parameters, named) + std::erase_if(buffers, named) > 0;
+    lines.push_back(known ? name : str(name, " (which its module does not have)"));
+    if (!known && unknown.empty()) unknown = name;
+  }
+  // Thrown here, it would leave the other ranks waiting.
+  if (group.size() > 1) require_same_lines("ignored name", lines, group);
+  check(unknown.empty(), "DataParallel: ignore: the module has no parameter or buffer ", unknown);
+}
+
 void require_same_parameters(const std::vector<NamedParameter>& parameters,
                              const std::vector<NamedBuffer>& buffers, ProcessGroup& group) {
   if (group.size() == 1) return;

@@ -9,9 +9,15 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace lockstep {
+
+/// Takes what `ignore` names out of the lists. Throws ArgumentError on EVERY rank when some rank
+/// has no parameter or buffer of such a name, or ignores others than rank 0. Collective.
+void leave_out(const std::vector<std::string>& ignore, std::vector<NamedParameter>& parameters,
+               std::vector<NamedBuffer>& buffers, ProcessGroup& group);
 
 /// Throws ArgumentError on EVERY rank when some rank's parameters or buffers differ from rank 0's
 /// in number, name, order, shape, dtype or in whether they require gradients; the message names the

@@ -5,8 +5,9 @@
 
 namespace lockstep {
 
-BufferBroadcast::BufferBroadcast(std::vector<NamedBuffer> buffers, ProcessGroup& group)
-    : group_(group) {
+BufferBroadcast::BufferBroadcast(std::vector<NamedBuffer> buffers, ProcessGroup& group,
+                                 std::function<int()> root)
+    : group_(group), root_(std::move(root)) {
   int64_t bytes = 0;
   for (NamedBuffer& named : buffers) {
     if (named.buffer.device().is_cpu()) {
@@ -32,15 +33,16 @@ BufferBroadcast::~BufferBroadcast() {
 void BufferBroadcast::start() {
   if (group_.size() == 1) return;
   wait();  // for what a backward that failed has left; those values are old
+  const int root = root_ ? root_() : 0;
   if (!on_host_.empty()) {
     std::byte* to = message_.mutable_raw();
     for (const Tensor& buffer : on_host_) {
       std::memcpy(to, buffer.raw(), buffer.nbytes());
       to += buffer.nbytes();
     }
-    works_.push_back(group_.broadcast(message_, 0));
+    works_.push_back(group_.broadcast(message_, root));
   }
-  for (const Tensor& buffer : on_device_) works_.push_back(group_.broadcast(buffer, 0));
+  for (const Tensor& buffer : on_device_) works_.push_back(group_.broadcast(buffer, root));
 }
 
 void BufferBroadcast::wait() {

@@ -1,5 +1,5 @@
-// BufferBroadcast: rank 0's buffers (running statistics and the like) for every rank (section 4.1
-// of Li et al., PVLDB 13(12), 2020).
+// BufferBroadcast: one rank's buffers (running statistics and the like), rank 0's unless told
+// otherwise, for every rank (section 4.1 of Li et al., PVLDB 13(12), 2020).
 //
 // All host buffers travel as one message. It can be started when backward begins, as no forward
 // changes them any more, and travels while backward runs.
@@ -8,19 +8,22 @@
 #include "lockstep/distributed/comm/process_group.h"
 #include "lockstep/nn/module.h"
 
+#include <functional>
 #include <vector>
 
 namespace lockstep {
 
 class BufferBroadcast {
  public:
-  /// `group` must outlive this. The ranks' buffers must have the same sizes.
-  BufferBroadcast(std::vector<NamedBuffer> buffers, ProcessGroup& group);
+  /// `group` must outlive this. The ranks' buffers must have the same sizes. `root` is asked at
+  /// each start whose buffers they are, the same on every rank; null: rank 0's.
+  BufferBroadcast(std::vector<NamedBuffer> buffers, ProcessGroup& group,
+                  std::function<int()> root = nullptr);
   ~BufferBroadcast();
   BufferBroadcast(const BufferBroadcast&) = delete;
   BufferBroadcast& operator=(const BufferBroadcast&) = delete;
 
-  /// Collective. Rank 0's values of this moment.
+  /// Collective. The root's values of this moment.
   void start();
   /// Waits for them and writes those that differ: a buffer that stays the same is not marked as
   /// changed, so a graph that saved it can still run backward.
@@ -33,6 +36,7 @@ class BufferBroadcast {
   std::vector<Tensor> on_device_;  // are broadcast in place, one by one
   Tensor message_;                 // u8, the host buffers one after the other
   ProcessGroup& group_;
+  std::function<int()> root_;
   std::vector<WorkPtr> works_;
 };
 

@@ -19,11 +19,7 @@ DataParallel::~DataParallel() = default;
 void DataParallel::build() {
   std::vector<NamedParameter> parameters = module_.named_parameters();
   std::vector<NamedBuffer> buffers = module_.named_buffers();
-  for (const std::string& name : options_.ignore) {
-    const auto named = [&](const auto& entry) { return entry.name == name; };
-    check(std::erase_if(parameters, named) + std::erase_if(buffers, named) > 0,
-          "DataParallel: ignore: the module has no parameter or buffer ", name);
-  }
+  leave_out(options_.ignore, parameters, buffers, group_);
   require_same_parameters(parameters, buffers, group_);
   std::vector<NamedParameter> trained, frozen;
   std::vector<ParamSpec> specs;
@@ -51,7 +47,7 @@ void DataParallel::build() {
     group_.broadcast(values_.bucket(static_cast<int>(b)), 0)->wait();
   }
   for (const NamedParameter& named : frozen) group_.broadcast(named.parameter.data(), 0)->wait();
-  buffers_.emplace(std::move(buffers), group_);
+  buffers_.emplace(std::move(buffers), group_, options_.buffers_from);
   broadcast_buffers();
 
   settled_ = !options_.replan || group_.size() == 1;

@@ -70,6 +70,7 @@ class DataParallel {
   /// The same parameters themselves.
   const std::vector<NamedParameter>& parameters() const { return trained_; }
   const std::vector<std::string>& ignored() const { return options_.ignore; }
+  const DdpOptions& options() const { return options_; }
   /// Collective: takes rank 0's plan and keeps it: that of a checkpoint, so that a resumed run adds
   /// up in the same order.
   void adopt_plan(const BucketPlan& plan);

@@ -6,6 +6,7 @@
 #include "lockstep/distributed/reduce/grad_bucket.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,8 +33,9 @@ struct DdpOptions {
   bool skip_unused_buckets = false;
   /// Each synchronised backward brings rank 0's buffers to all ranks before the next forward.
   bool broadcast_buffers = true;
-  std::vector<std::string> ignore = {};  // parameters and buffers that stay each rank's own
-  BucketReduction reduction = nullptr;   // how a bucket is summed; null: all_reduce
+  std::function<int()> buffers_from = nullptr;  // not rank 0's but those of this rank (join.h)
+  std::vector<std::string> ignore = {};         // parameters and buffers that stay each rank's own
+  BucketReduction reduction = nullptr;          // how a bucket is summed; null: all_reduce
   Timeline* timeline = nullptr;  // where communication is recorded; must outlive the wrapper
 };
 

@@ -30,6 +30,7 @@ class BatchNorm2d final : public Layer {
   /// From the next forward in training on, the batch is what all ranks of `exchange` hold together;
   /// null: what this rank holds. The layer shares it. Evaluation exchanges nothing.
   void set_exchange(std::shared_ptr<NormExchange> exchange) { exchange_ = std::move(exchange); }
+  bool has_exchange() const { return exchange_ != nullptr; }
 
   Variable weight;
   Variable bias;
