@@ -1,9 +1,9 @@
 #include "lockstep/distributed/agreement.h"
 
+#include "lockstep/distributed/comm/op_label.h"
 #include "lockstep/distributed/comm/peer_lost.h"
 #include "lockstep/distributed/comm/rank_texts.h"
 
-#include <algorithm>
 #include <exception>
 #include <string>
 
@@ -58,6 +58,7 @@ void leave_out(const std::vector<std::string>& ignore, std::vector<NamedParamete
 void require_same_parameters(const std::vector<NamedParameter>& parameters,
                              const std::vector<NamedBuffer>& buffers, ProcessGroup& group) {
   if (group.size() == 1) return;
+  const OpLabel label("names and shapes of the parameters");
   require_same_lines("parameter", describe(parameters), group);
   require_same_lines("buffer", describe(buffers), group);
 }
@@ -65,6 +66,7 @@ void require_same_parameters(const std::vector<NamedParameter>& parameters,
 BucketPlan plan_of_rank_zero(ProcessGroup& group, std::span<const ParamSpec> params,
                              const std::function<BucketPlan()>& make) {
   if (group.size() == 1) return make();
+  const OpLabel label("bucket plan");
   // Whether there is a plan; then each parameter in launch order, and its bucket.
   const auto n = static_cast<int64_t>(params.size());
   Tensor message = Tensor::zeros({1 + 2 * n}, DType::kI32);

@@ -1,5 +1,7 @@
 #include "lockstep/distributed/buffer_broadcast.h"
 
+#include "lockstep/distributed/comm/op_label.h"
+
 #include <cstring>
 #include <utility>
 
@@ -32,6 +34,7 @@ BufferBroadcast::~BufferBroadcast() {
 
 void BufferBroadcast::start() {
   if (group_.size() == 1) return;
+  const OpLabel label("buffers");
   wait();  // for what a backward that failed has left; those values are old
   const int root = root_ ? root_() : 0;
   if (!on_host_.empty()) {

@@ -1,12 +1,14 @@
 #include "lockstep/distributed/global_count.h"
 
 #include "lockstep/autograd/ops/elementwise.h"
+#include "lockstep/distributed/comm/op_label.h"
 
 #include <cmath>
 
 namespace lockstep {
 
 double global_count(ProcessGroup& group, double local_count) {
+  const OpLabel label("number of items");
   // A bad count travels too: a rank that threw alone would leave the others waiting.
   const bool good = std::isfinite(local_count) && local_count >= 0;
   const Tensor totals = Tensor::from<double>({good ? local_count : 0, good ? 0.0 : 1.0}, {2});

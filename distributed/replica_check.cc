@@ -1,6 +1,7 @@
 #include "lockstep/distributed/replica_check.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/op_label.h"
 
 #include <algorithm>
 #include <bit>
@@ -46,6 +47,7 @@ std::optional<ReplicaDifference> first_replica_difference(std::span<const NamedT
                                                           ProcessGroup& group) {
   const auto count = static_cast<int64_t>(tensors.size());
   if (group.size() == 1 || count == 0) return std::nullopt;
+  const OpLabel label("replica check");
   std::vector<int64_t> mine;
   for (const NamedTensor& named : tensors) {
     mine.push_back(std::bit_cast<int64_t>(hash_of_bytes(named.tensor)));

@@ -1,6 +1,7 @@
 #include "lockstep/distributed/sync_batch_norm.h"
 
 #include "lockstep/autograd/ops/norm_exchange.h"
+#include "lockstep/distributed/comm/op_label.h"
 #include "lockstep/nn/batch_norm.h"
 
 #include <memory>
@@ -15,11 +16,15 @@ class GroupExchange final : public NormExchange {
   explicit GroupExchange(std::unique_ptr<ProcessGroup> group) : group_(std::move(group)) {}
 
   Tensor all_gather(const Tensor& mine) override {
+    const OpLabel label("batch statistics");
     const Tensor all = Tensor::empty({group_->size(), mine.numel()}, mine.dtype(), mine.device());
     group_->all_gather(all, mine)->wait();
     return all;
   }
-  void all_reduce(Tensor& sums) override { group_->all_reduce(sums)->wait(); }
+  void all_reduce(Tensor& sums) override {
+    const OpLabel label("batch statistics");
+    group_->all_reduce(sums)->wait();
+  }
 
  private:
   std::unique_ptr<ProcessGroup> group_;

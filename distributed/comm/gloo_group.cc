@@ -4,6 +4,7 @@
 #include "lockstep/distributed/comm/gloo_connect.h"
 #include "lockstep/distributed/comm/peer_lost.h"
 #include "lockstep/distributed/comm/queued_group.h"
+#include "lockstep/distributed/comm/rank_watch.h"
 #include "lockstep/distributed/comm/reduction.h"
 
 // Gloo's headers use std::runtime_error without including it.
@@ -12,11 +13,11 @@
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
-#include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/types.h>
 
 #include <cstring>
+#include <numeric>
 
 namespace lockstep {
 namespace {
@@ -26,28 +27,39 @@ using comm::OpKind;
 using comm::reduce_in_order;
 
 constexpr std::chrono::milliseconds kFarewell{1000};
-constexpr std::chrono::milliseconds kWhoIsGone{200};
+// Of the store, to the watch; it wakes once a second.
+constexpr std::chrono::milliseconds kAnswer{1000};
 // Gloo's collectives use prefixes up to 8.
 constexpr uint8_t kPointToPointPrefix = 0x40;
 constexpr uint8_t kNobodysPrefix = 0x41;
 
 class GlooGroup : public comm::QueuedGroup {
  public:
-  GlooGroup(std::shared_ptr<Store> store, std::string prefix, int rank, int size,
-            const GlooGroupOptions& options)
-      : QueuedGroup(rank, size),
+  /// `ranks`: the members' numbers where `prefix` began. `watch` is null for a group that is no
+  /// part of another.
+  GlooGroup(std::shared_ptr<Store> store, std::string prefix, int rank, std::vector<int> ranks,
+            const GlooGroupOptions& options, std::shared_ptr<comm::RankWatch> watch)
+      : QueuedGroup(rank, static_cast<int>(ranks.size())),
         store_(std::move(store)),
         prefix_(std::move(prefix)),
         options_(options),
-        context_(comm::connect_gloo(*store_, prefix_, rank, size, options)),
-        signatures_(static_cast<size_t>(size)),
-        sent_(static_cast<size_t>(size)),
-        received_(static_cast<size_t>(size)) {
+        ranks_(std::move(ranks)),
+        context_(comm::connect_gloo(*store_, prefix_, rank, size(), options)),
+        watch_(watch != nullptr ? std::move(watch) : new_watch()),
+        signatures_(ranks_.size()),
+        sent_(ranks_.size()),
+        received_(ranks_.size()) {
     start();
+    watched_ = watch_->attach({prefix_, rank, ranks_, log()},
+                              [this](std::string why) { abort(std::move(why)); });
   }
-  ~GlooGroup() override { stop(); }
+  ~GlooGroup() override {
+    watch_->detach(watched_);
+    stop();
+  }
 
   const char* backend() const override { return "gloo"; }
+  void collect_logs(comm::LogCollection& into) const override { watch_->collect_logs(into); }
 
  protected:
   void run(Op& op) override {
@@ -56,23 +68,24 @@ class GlooGroup : public comm::QueuedGroup {
         point_to_point(op);
       } else {
         agree(op);
-        op.start_ns = comm::steady_now_ns();
+        started(op);
         ++tag_;
         transfer(op);
       }
     } catch (const CommError&) {
       throw;
     } catch (const std::exception& e) {
-      throw CommError(str(describe(op.signature),
-                          ": a peer was lost or is late: ", comm::gloo_message(e), who_is_gone()));
+      throw CommError(why_lost(op, comm::gloo_message(e)));
     }
   }
 
   /// closeConnections() would leave this rank's own worker waiting for its timeout. A receive that
   /// times out, though, fails every operation of the context and closes all connections, so that
   /// the peers notice: post one that nobody answers.
-  void interrupt(const std::string&) override {
+  void interrupt(const std::string& reason) override {
     const SignalsBlocked blocked;
+    // Before the peers lose their connections to this rank, so that they find it.
+    if (watched_ != nullptr) watch_->tell_failure(*watched_, reason);
     const uint64_t slot = gloo::Slot::build(kNobodysPrefix, 0);
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;
@@ -88,11 +101,22 @@ class GlooGroup : public comm::QueuedGroup {
   }
 
   std::unique_ptr<ProcessGroup> make_subgroup(const Subgroup& s) override {
+    std::vector<int> ranks;
+    for (const int member : s.members) ranks.push_back(ranks_[static_cast<size_t>(member)]);
     return std::make_unique<GlooGroup>(store_, str(prefix_, "/split", s.split_index, "/", s.color),
-                                       s.rank, static_cast<int>(s.members.size()), options_);
+                                       s.rank, std::move(ranks), options_, watch_);
   }
 
  private:
+  std::shared_ptr<comm::RankWatch> new_watch() {
+    return std::make_shared<comm::RankWatch>(
+        store_->connect_again(kAnswer), prefix_ + "/watch/",
+        comm::RankWatchOptions{.rank = rank(),
+                               .size = size(),
+                               .stall_warning = options_.stall_warning,
+                               .timeout = options_.timeout});
+  }
+
   /// Every rank shows every other what it is about to do, 32 bytes each. Without this a difference
   /// in size would end the process, for Gloo throws in a thread of its own.
   void agree(const Op& op) {
@@ -108,23 +132,30 @@ class GlooGroup : public comm::QueuedGroup {
                      signatures_[0].begin() + 1)) {
         continue;
       }
-      farewell();
+      const std::vector<OpText> labels = exchange_labels(op);
       throw CommError(comm::describe_mismatch(op.sequence, 0, comm::unpack(signatures_[0]),
-                                              static_cast<int>(r), comm::unpack(signatures_[r])));
+                                              static_cast<int>(r), comm::unpack(signatures_[r]),
+                                              labels[0], labels[r]));
     }
   }
 
-  /// The connections are about to be closed because of something that every rank has found: wait
-  /// until all have.
-  void farewell() {
+  /// The connections are about to be closed because of something that every rank has found: this
+  /// waits until all have, too.
+  std::vector<OpText> exchange_labels(const Op& op) {
+    static_assert(std::is_trivially_copyable_v<OpText>);
+    std::vector<OpText> labels(signatures_.size());
     try {
-      gloo::BarrierOptions o(context_);
+      gloo::AllgatherOptions o(context_);
+      OpText mine = op.label;
+      o.setInput(reinterpret_cast<std::byte*>(&mine), sizeof mine);
+      o.setOutput(reinterpret_cast<std::byte*>(labels.data()), sizeof mine * labels.size());
       o.setTag(++tag_);
       o.setTimeout(kFarewell);
-      gloo::barrier(o);
+      gloo::allgather(o);
     } catch (const std::exception&) {
       // A peer that has left already has found it too.
     }
+    return labels;
   }
 
   void transfer(Op& op) {
@@ -232,20 +263,23 @@ class GlooGroup : public comm::QueuedGroup {
     }
   }
 
-  /// What the store knows of ranks that have gone; the store is rank 0's.
-  std::string who_is_gone() {
-    try {
-      return str(" (gone so far: rank ", store_->get(Store::kGone, kWhoIsGone), ")");
-    } catch (const CommError& e) {
-      const std::string text = e.what();
-      return text.starts_with("Store::get") ? "" : " (rank 0's store cannot be reached either)";
-    }
+  /// The message of an operation in which a connection was lost or Gloo's patience ended.
+  std::string why_lost(const Op& op, const std::string& gloo_message) {
+    const bool late = gloo_message.find("imed out") != std::string::npos;
+    bool certain = false;
+    const std::string who = watch_->explain(*watched_, op, late, certain);
+    return str(describe(op), ": ", comm::kPeerLost, ": in collective ", op.collective,
+               late ? str(", not ended within ", options_.timeout.count(), " ms: ") : ": ", who,
+               certain || late ? "" : str(" (", gloo_message, ")"));
   }
 
   const std::shared_ptr<Store> store_;
   const std::string prefix_;
   const GlooGroupOptions options_;
+  const std::vector<int> ranks_;
   const std::shared_ptr<gloo::Context> context_;
+  const std::shared_ptr<comm::RankWatch> watch_;
+  std::shared_ptr<comm::RankWatch::Watched> watched_;
   // The worker's from here on.
   uint32_t tag_ = 0;
   std::vector<comm::PackedSignature> signatures_;
@@ -261,7 +295,10 @@ std::unique_ptr<ProcessGroup> make_gloo_group(std::shared_ptr<Store> store,
                                               const GlooGroupOptions& options) {
   check(size >= 1 && rank >= 0 && rank < size,
         "make_gloo_group: wanted 0 <= rank < size, got rank ", rank, " of ", size);
-  return std::make_unique<GlooGroup>(std::move(store), prefix, rank, size, options);
+  std::vector<int> ranks(static_cast<size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return std::make_unique<GlooGroup>(std::move(store), prefix, rank, std::move(ranks), options,
+                                     nullptr);
 }
 
 }  // namespace lockstep

@@ -17,6 +17,8 @@ struct GlooGroupOptions {
   std::chrono::milliseconds timeout{30'000};
   /// How long to wait for the other ranks to connect.
   std::chrono::milliseconds start_timeout{60'000};
+  /// After so long in one operation, one of the ranks that wait logs whom for (base/log.h).
+  std::chrono::milliseconds stall_warning{10'000};
 };
 
 /// Before each collective the ranks compare what they are about to do, by an all-gather of 32
@@ -24,8 +26,12 @@ struct GlooGroupOptions {
 /// MB (bench/all_reduce). Where more threads than cores want to run it is one more time that the
 /// worker has to be woken.
 ///
-/// Collective over `size` ranks that share `store`; the group keeps the store alive. `prefix` names
-/// the group within the store and must not be used twice. Throws CommError if a rank does not come.
+/// Collective over `size` ranks that share `store`, each under its own rank
+/// (TcpStoreOptions::rank); the group keeps the store alive. `prefix` names the group within the
+/// store and must not be used twice. Throws CommError if a rank does not come.
+///
+/// A thread of the group watches over the ranks (rank_watch.h): a dead rank fails what waits for it
+/// within seconds and is named, also where no connection to it is in use.
 ///
 /// Reductions: the same bits on every rank and in every run with as many ranks, but not in rank
 /// order; bf16 and f16 are rounded after each of the size - 1 additions of all_reduce

@@ -61,7 +61,7 @@ WorkPtr GroupBase::broadcast(Tensor tensor, int root) {
 WorkPtr GroupBase::submit_pair(OpKind kind, Tensor out, Tensor in, ReduceOp reduce, int64_t count) {
   check(!out.shares_memory(in) || out.raw() >= in.raw() + in.nbytes() ||
             in.raw() >= out.raw() + out.nbytes(),
-        describe({kind, in.dtype(), reduce, -1, count}), ": out and in overlap");
+        describe(Signature{kind, in.dtype(), reduce, -1, count}), ": out and in overlap");
   Op op = in_place(kind, std::move(out));
   op.signature.reduce = reduce;
   op.signature.count = count;

@@ -28,9 +28,11 @@ JoinedGroup join_over_gloo(std::shared_ptr<Store> store, const RankInfo& info,
   const std::string own = chosen.empty() ? comm::local_address_towards(info.master_addr) : chosen;
   RankPlace place = comm::find_place(*store, comm::own_seat(own), info.rank, info.world_size,
                                      options.start_timeout);
-  auto group = make_gloo_group(
-      std::move(store), "world", info.rank, info.world_size,
-      {.host = own, .timeout = options.timeout, .start_timeout = options.start_timeout});
+  auto group = make_gloo_group(std::move(store), "world", info.rank, info.world_size,
+                               {.host = own,
+                                .timeout = options.timeout,
+                                .start_timeout = options.start_timeout,
+                                .stall_warning = options.stall_warning});
   return {std::move(group), std::move(place)};
 }
 

@@ -17,6 +17,8 @@ struct ProcessGroupOptions {
   std::chrono::milliseconds start_timeout{60'000};
   /// How long one operation may take, waiting for the slowest rank included.
   std::chrono::milliseconds timeout{30'000};
+  /// After so long in one operation, one of the ranks that wait logs whom for (base/log.h).
+  std::chrono::milliseconds stall_warning{10'000};
   /// The network interface for the ranks' data, by name or address; empty: the one by which this
   /// machine reaches rank 0.
   std::string interface = {};

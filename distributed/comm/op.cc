@@ -55,6 +55,10 @@ std::string describe(const Signature& s) {
   return text + ')';
 }
 
+std::string describe(const Signature& signature, const OpText& label) {
+  return label.empty() ? describe(signature) : str(describe(signature), " [", label.view(), "]");
+}
+
 PackedSignature pack(const Signature& s, int64_t sequence) {
   const int64_t bytes = static_cast<int64_t>(s.kind) | static_cast<int64_t>(s.dtype) << 8 |
                         static_cast<int64_t>(s.reduce) << 16;
@@ -72,9 +76,9 @@ Signature unpack(const PackedSignature& packed) {
 }
 
 std::string describe_mismatch(int64_t sequence, int rank_a, const Signature& a, int rank_b,
-                              const Signature& b) {
+                              const Signature& b, const OpText& label_a, const OpText& label_b) {
   return str("ProcessGroup: the ranks disagree on operation ", sequence, ": rank ", rank_a,
-             " calls ", describe(a), ", rank ", rank_b, " calls ", describe(b),
+             " calls ", describe(a, label_a), ", rank ", rank_b, " calls ", describe(b, label_b),
              "; every rank must make the same calls in the same order");
 }
 

@@ -94,8 +94,8 @@ class ProcessGroup {
   virtual std::unique_ptr<ProcessGroup> split(int color, int key) = 0;
 
   /// Ends the group on every rank: operations in flight and later ones throw CommError with
-  /// `reason` (peers in other processes learn only that the connection was closed). Does nothing if
-  /// it has failed already.
+  /// `reason` (on ranks that are other processes within words of their own). Does nothing if it has
+  /// failed already.
   virtual void abort(std::string reason) = 0;
 
   ProcessGroup() = default;

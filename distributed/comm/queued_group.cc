@@ -2,6 +2,8 @@
 
 #include "lockstep/base/thread_signals.h"
 
+#include <numeric>
+
 namespace lockstep::comm {
 
 void QueuedWork::wait() {
@@ -40,6 +42,17 @@ void QueuedWork::complete(std::optional<std::string> error) {
   changed_.notify_all();
 }
 
+void QueuedGroup::collect_logs(LogCollection& into) const {
+  std::vector<int> ranks(static_cast<size_t>(size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  into.groups.push_back({backend(), rank(), std::move(ranks), log_});
+}
+
+void QueuedGroup::started(Op& op) {
+  op.start_ns = steady_now_ns();
+  log_->started(op);
+}
+
 void QueuedGroup::start() {
   worker_ = thread_without_signals([this] { work_loop(); });
 }
@@ -60,6 +73,8 @@ void QueuedGroup::stop() {
 }
 
 WorkPtr QueuedGroup::submit(Op op) {
+  op.label = OpLabel::current();
+  op.queued_ns = steady_now_ns();
   auto work = std::make_shared<QueuedWork>(std::move(op));
   {
     const std::lock_guard lock(mutex_);
@@ -68,6 +83,8 @@ WorkPtr QueuedGroup::submit(Op op) {
           str(describe(work->op().signature), ": the group has failed already: ", reason_));
     }
     work->op().sequence = sequence_++;
+    work->op().collective = work->op().point_to_point() ? collectives_ : collectives_++;
+    log_->queued(work->op());
     queue_.push_back(work);
   }
   wake_.notify_one();
@@ -86,16 +103,20 @@ void QueuedGroup::work_loop() {
       busy_ = true;
     }
     std::optional<std::string> error;
+    log_->begun(work->op());
     try {
+      const OpLabel label(work->op().label);  // of what run() issues in turn
       run(work->op());
     } catch (const std::exception& e) {
       error = e.what();
     }
     // First the group, then the work: whoever has seen the work fail must find the group failed.
     if (error) fail(*error);
+    log_->finished(work->op(), !error);
     {
       const std::lock_guard lock(mutex_);
       busy_ = false;
+      if (error) error = reason_;  // what the group failed of first
     }
     work->complete(std::move(error));
   }
@@ -110,8 +131,12 @@ void QueuedGroup::fail(std::string reason) {
     reason_ = reason;
     pending.swap(queue_);
   }
+  log_->group_failed(reason);
   interrupt(reason);
-  for (const auto& work : pending) work->complete(reason);
+  for (const auto& work : pending) {
+    log_->finished(work->op(), false);
+    work->complete(reason);
+  }
 }
 
 }  // namespace lockstep::comm

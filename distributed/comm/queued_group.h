@@ -6,6 +6,7 @@
 #pragma once
 
 #include "lockstep/distributed/comm/group_base.h"
+#include "lockstep/distributed/comm/op_log.h"
 
 #include <condition_variable>
 #include <deque>
@@ -39,19 +40,25 @@ class QueuedWork : public Work {
   Times times_;
 };
 
-class QueuedGroup : public GroupBase {
+class QueuedGroup : public GroupBase, public OpLogSource {
  public:
   using GroupBase::GroupBase;
 
   void abort(std::string reason) final { fail(std::move(reason)); }
+  void collect_logs(LogCollection& into) const override;
 
  protected:
-  /// Runs one operation to its end, in the worker's thread; sets op.start_ns. What it throws ends
-  /// the group.
+  /// Runs one operation to its end, in the worker's thread; sets op.start_ns, by started() where
+  /// it can. What it throws ends the group, and is the operation's error unless the group has
+  /// failed before.
   virtual void run(Op& op) = 0;
   /// Makes a run() in progress throw soon, and the peers notice. Called once at most, from any
   /// thread.
   virtual void interrupt(const std::string& reason) = 0;
+
+  /// All ranks are there, the transfer begins.
+  void started(Op& op);
+  const std::shared_ptr<OpLog>& log() const { return log_; }
 
   void start();
   /// Operations that have not ended fail; returns once the worker has ended.
@@ -71,6 +78,8 @@ class QueuedGroup : public GroupBase {
   bool failed_ = false;
   std::string reason_;
   int64_t sequence_ = 0;
+  int64_t collectives_ = 0;
+  const std::shared_ptr<OpLog> log_ = std::make_shared<OpLog>();
   std::thread worker_;
 };
 

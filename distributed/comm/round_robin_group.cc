@@ -1,6 +1,7 @@
 #include "lockstep/distributed/comm/round_robin_group.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/op_log.h"
 
 #include <algorithm>
 #include <mutex>
@@ -107,7 +108,7 @@ class RoundRobinWork : public Work {
   const std::vector<WorkPtr> parts_;
 };
 
-class RoundRobinGroup : public ProcessGroup {
+class RoundRobinGroup : public ProcessGroup, public comm::OpLogSource {
  public:
   explicit RoundRobinGroup(Groups groups)
       : rank_(groups[0]->rank()),
@@ -168,6 +169,13 @@ class RoundRobinGroup : public ProcessGroup {
   }
 
   void abort(std::string reason) override { members_->abort(reason); }
+
+  void collect_logs(comm::LogCollection& into) const override {
+    for (size_t i = 0; i < last_.size(); ++i) {
+      const auto* source = dynamic_cast<const comm::OpLogSource*>(&(*members_)[i]);
+      if (source != nullptr) source->collect_logs(into);
+    }
+  }
 
  private:
   WorkPtr wrap(size_t i, WorkPtr work) {

@@ -1,6 +1,6 @@
 #include "lockstep/distributed/comm/socket.h"
 
-#include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/store.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -124,7 +124,7 @@ uint16_t port_of(const Socket& socket) {
   return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-Socket connect_to(const std::string& host, uint16_t port, Deadline deadline) {
+Socket connect_to(const std::string& host, uint16_t port, Deadline deadline, bool may_start) {
   const AddressList list = resolve(host, port, SOCK_STREAM);
   for (;;) {
     int error = 0;
@@ -133,11 +133,13 @@ Socket connect_to(const std::string& host, uint16_t port, Deadline deadline) {
       error = try_connect(*a, deadline, socket);
       if (error == 0) return socket;
     }
-    if (std::chrono::steady_clock::now() >= deadline) {
-      throw CommError(str("tcp store: cannot reach rank 0's store at ", host, ":", port, ": ",
-                          std::strerror(error),
-                          "; is rank 0 running, and are MASTER_ADDR and MASTER_PORT the same on "
-                          "all ranks?"));
+    const bool refused = error == ECONNREFUSED;
+    if (std::chrono::steady_clock::now() >= deadline || (refused && !may_start)) {
+      const std::string why = str(
+          "tcp store: cannot reach rank 0's store at ", host, ":", port, ": ", std::strerror(error),
+          "; is rank 0 running, and are MASTER_ADDR and MASTER_PORT the same on all ranks?");
+      if (refused) throw StoreClosed(why);
+      throw CommError(why);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -153,7 +155,7 @@ void send_all(const Socket& socket, std::string_view bytes, Deadline deadline) {
         throw CommError("tcp store: the store takes no more bytes (deadline passed)");
       }
     } else if (errno != EINTR) {
-      throw CommError(str("tcp store: the connection was closed: ", std::strerror(errno)));
+      throw StoreClosed(str("tcp store: the connection was closed: ", std::strerror(errno)));
     }
   }
 }
@@ -166,7 +168,8 @@ void receive_some(const Socket& socket, std::string& bytes, Deadline deadline) {
       bytes.append(buffer, static_cast<size_t>(n));
       return;
     }
-    if (n == 0) throw CommError("tcp store: the connection was closed; rank 0 has probably ended");
+    if (n == 0)
+      throw StoreClosed("tcp store: the connection was closed; rank 0 has probably ended");
     if (errno == EAGAIN || errno == EWOULDBLOCK) {
       if (!poll_until(socket.fd(), POLLIN, deadline)) {
         throw CommError(
@@ -174,8 +177,8 @@ void receive_some(const Socket& socket, std::string& bytes, Deadline deadline) {
             "another program");
       }
     } else if (errno != EINTR) {
-      throw CommError(str("tcp store: the connection was closed: ", std::strerror(errno),
-                          "; rank 0 has probably ended"));
+      throw StoreClosed(str("tcp store: the connection was closed: ", std::strerror(errno),
+                            "; rank 0 has probably ended"));
     }
   }
 }

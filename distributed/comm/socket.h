@@ -35,8 +35,9 @@ Socket listen_on(const std::string& host, uint16_t port);
 Socket reserve_port(const std::string& host, uint16_t port);
 uint16_t port_of(const Socket& socket);
 
-/// Tries again until someone listens or the deadline has passed.
-Socket connect_to(const std::string& host, uint16_t port, Deadline deadline);
+/// Tries until someone listens or the deadline has passed; StoreClosed if nobody does. With
+/// `may_start` false, the first refusal is the answer.
+Socket connect_to(const std::string& host, uint16_t port, Deadline deadline, bool may_start = true);
 
 void send_all(const Socket& socket, std::string_view bytes, Deadline deadline);
 /// Appends what has arrived, at least one byte; throws if the peer has closed the connection.

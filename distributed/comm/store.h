@@ -2,12 +2,21 @@
 // job (who is where), not its data.
 #pragma once
 
+#include "lockstep/base/error.h"
+
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace lockstep {
+
+/// The store has ended, as far as can be told: the connection was closed, or nobody listens there.
+class StoreClosed : public CommError {
+ public:
+  using CommError::CommError;
+};
 
 /// All functions may be called from any thread, and throw CommError if the store cannot be reached
 /// or refuses.
@@ -30,6 +39,9 @@ class Store {
   virtual int64_t add(const std::string& key, int64_t delta) = 0;
   /// Whether the key was set.
   virtual bool remove(const std::string& key) = 0;
+  /// A client of the same store with connections of its own, whose calls wait `answer_timeout` at
+  /// most beyond what they are to wait. May outlive this one.
+  virtual std::unique_ptr<Store> connect_again(std::chrono::milliseconds answer_timeout) = 0;
 
   Store() = default;
   Store(const Store&) = delete;

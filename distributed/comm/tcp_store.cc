@@ -3,6 +3,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/distributed/comm/store_server.h"
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -20,6 +21,7 @@ using std::chrono::steady_clock;
 using Kind = StoreFrame::Kind;
 
 constexpr comm::StoreFrameLimits kLimits;
+constexpr milliseconds kFailingLinger{1000};
 
 StoreFrame receive_frame(const Socket& socket, Deadline deadline) {
   std::string bytes;
@@ -42,9 +44,9 @@ struct TcpStore::Impl {
   std::mutex mutex;
   std::vector<Socket> idle;  // connections at rest; a get() that waits keeps its own
 
-  Socket connect(milliseconds timeout) {
+  Socket connect(milliseconds timeout, bool may_start) {
     const Deadline deadline = steady_clock::now() + timeout;
-    Socket socket = comm::connect_to(options.host, port, deadline);
+    Socket socket = comm::connect_to(options.host, port, deadline, may_start);
     comm::send_all(socket,
                    comm::encode_store_frame(
                        {.kind = Kind::kHello, .number = options.rank, .value = options.token}),
@@ -75,7 +77,7 @@ struct TcpStore::Impl {
     }
     // The server has been reached before: one that does not answer now has ended, and is not about
     // to start.
-    if (!socket.valid()) socket = connect(options.answer_timeout);
+    if (!socket.valid()) socket = connect(options.answer_timeout, /*may_start=*/false);
     const Deadline deadline = steady_clock::now() + options.answer_timeout + server_waits;
     comm::send_all(socket, comm::encode_store_frame(request), deadline);
     StoreFrame answer = receive_frame(socket, deadline);
@@ -105,14 +107,17 @@ TcpStore::TcpStore(TcpStoreOptions options) : impl_(std::make_unique<Impl>()) {
     check(o.port != 0, "TcpStore: a client needs the server's port");
     impl_->port = o.port;
   }
-  impl_->idle.push_back(impl_->connect(o.timeout));
+  impl_->idle.push_back(impl_->connect(o.timeout, /*may_start=*/true));
 }
 
 TcpStore::~TcpStore() {
   impl_->idle.clear();
-  // A rank 0 that is failing does not wait for ranks that do not know it yet.
-  if (!impl_->server || std::uncaught_exceptions() > 0) return;
-  const Deadline deadline = steady_clock::now() + impl_->options.linger;
+  if (!impl_->server) return;
+  // A rank 0 that is failing does not wait long for ranks that do not know it yet.
+  const milliseconds linger = std::uncaught_exceptions() > 0
+                                  ? std::min(impl_->options.linger, kFailingLinger)
+                                  : impl_->options.linger;
+  const Deadline deadline = steady_clock::now() + linger;
   while (impl_->server->clients() > 0 && steady_clock::now() < deadline) {
     std::this_thread::sleep_for(milliseconds(1));
   }
@@ -153,6 +158,14 @@ int64_t TcpStore::add(const std::string& key, int64_t delta) {
 
 bool TcpStore::remove(const std::string& key) {
   return impl_->call({.kind = Kind::kDelete, .key = key}).number > 0;
+}
+
+std::unique_ptr<Store> TcpStore::connect_again(milliseconds answer_timeout) {
+  TcpStoreOptions options = impl_->options;
+  options.port = impl_->port;
+  options.serve = false;
+  options.timeout = options.answer_timeout = answer_timeout;
+  return std::make_unique<TcpStore>(std::move(options));
 }
 
 }  // namespace lockstep

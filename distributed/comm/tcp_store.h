@@ -20,7 +20,8 @@ struct TcpStoreOptions {
   /// For each answer, beyond the time that get() itself waits, and for reaching the server again.
   std::chrono::milliseconds answer_timeout{5'000};
   /// A server that is destroyed stays until all clients have gone, this long at most, so that a
-  /// rank that is still reading is not cut off; not while an exception unwinds.
+  /// rank that is still reading is not cut off; while an exception unwinds, a second at most, for
+  /// the others to read why.
   std::chrono::milliseconds linger{5'000};
 };
 
@@ -39,6 +40,7 @@ class TcpStore : public Store {
   void wait(const std::vector<std::string>& keys, std::chrono::milliseconds timeout) override;
   int64_t add(const std::string& key, int64_t delta) override;
   bool remove(const std::string& key) override;
+  std::unique_ptr<Store> connect_again(std::chrono::milliseconds answer_timeout) override;
 
  private:
   struct Impl;

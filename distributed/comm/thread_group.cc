@@ -42,7 +42,7 @@ class ThreadGroup : public comm::QueuedGroup {
     if (op.kind() == OpKind::kSend) return hub_->send(rank(), op);
     if (op.kind() == OpKind::kRecv) return hub_->recv(rank(), op);
     hub_->meet(rank(), op);
-    op.start_ns = comm::steady_now_ns();
+    started(op);
     compute(op);
     hub_->part();
   }

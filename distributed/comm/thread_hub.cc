@@ -36,9 +36,9 @@ void ThreadHub::wait(std::unique_lock<std::mutex>& lock, const Op& op, Ready rea
     }
     std::string reason;
     if (!gone.empty()) {
-      reason = str(describe(op.signature), ": ", list_ranks(gone), " has left the group");
+      reason = str(describe(op), ": ", list_ranks(gone), " has left the group");
     } else if (std::chrono::steady_clock::now() >= deadline) {
-      reason = str(describe(op.signature), ": ", list_ranks(ranks), " did not arrive within ",
+      reason = str(describe(op), ": ", list_ranks(ranks), " did not arrive within ",
                    timeout_.count(), " ms (ThreadGroupOptions::timeout)");
     }
     if (!reason.empty()) {
@@ -75,7 +75,8 @@ void ThreadHub::meet(int rank, const Op& op) {
   for (int r = 1; r < size(); ++r) {
     if (this->op(r).signature == this->op(0).signature) continue;
     const std::string reason =
-        describe_mismatch(op.sequence, 0, this->op(0).signature, r, this->op(r).signature);
+        describe_mismatch(op.sequence, 0, this->op(0).signature, r, this->op(r).signature,
+                          this->op(0).label, this->op(r).label);
     lock.unlock();
     part();
     fail(reason);
@@ -120,7 +121,8 @@ void ThreadHub::recv(int rank, Op& op) {
       [&] { return std::vector<int>{from}; });
   const Signature& sent = box.letter->signature;
   if (sent.dtype != op.signature.dtype || sent.count != op.signature.count) {
-    const std::string reason = describe_mismatch(op.sequence, from, sent, rank, op.signature);
+    const std::string reason =
+        describe_mismatch(op.sequence, from, sent, rank, op.signature, box.letter->label, op.label);
     fail_locked(reason);
     throw CommError(reason);
   }

@@ -6,6 +6,12 @@ Tensor borrowed(const std::byte* data, int64_t count, DType dtype) {
   return Tensor::borrow(const_cast<std::byte*>(data), {count}, dtype);
 }
 
+void WrappingGroup::collect_logs(LogCollection& into) const {
+  if (const auto* source = dynamic_cast<const OpLogSource*>(inner_.get())) {
+    source->collect_logs(into);
+  }
+}
+
 std::unique_ptr<ProcessGroup> WrappingGroup::split(int color, int key) {
   barrier()->wait();  // after which the worker rests, for only this thread issues operations
   auto part = inner_->split(color, key);

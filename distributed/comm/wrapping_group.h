@@ -16,6 +16,8 @@ class WrappingGroup : public QueuedGroup {
 
   const char* backend() const final { return backend_.c_str(); }
   std::unique_ptr<ProcessGroup> split(int color, int key) final;
+  /// The inner group's, where the ranks meet.
+  void collect_logs(LogCollection& into) const final;
 
  protected:
   /// Wraps one part of a split of inner() as this group wraps inner().

@@ -2,6 +2,7 @@
 
 #include "lockstep/base/thread_signals.h"
 #include "lockstep/base/timeline.h"
+#include "lockstep/distributed/reduce/bucket_label.h"
 #include "lockstep/tensor/stream.h"
 
 #include <omp.h>
@@ -34,6 +35,7 @@ class HookWork final : public Work {
   /// In the hook's thread; throws what the hook throws. The work is complete only after complete().
   void run(CommHook& hook, ProcessGroup& group) {
     current_stream(device_).wait(produced_);
+    const OpLabel label(bucket_label(bucket_));
     const int64_t start = Timeline::now_ns();
     bytes_sent_ = hook.reduce(bucket_, group);
     times_ = {start, Timeline::now_ns()};

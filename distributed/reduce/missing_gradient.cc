@@ -1,6 +1,7 @@
 #include "lockstep/distributed/reduce/missing_gradient.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/op_label.h"
 
 #include <algorithm>
 #include <string>
@@ -35,6 +36,7 @@ std::string listed(const std::vector<std::string>& names) {
 void throw_missing_gradient(const Tensor& here, std::span<const NamedParameter> parameters,
                             std::span<const NamedParameter> frozen, bool unused_allowed,
                             const BucketPlan& plan, ProcessGroup& group) {
+  const OpLabel label("which gradients are missing");
   const auto count = static_cast<size_t>(here.numel());
   Tensor all = Tensor::empty({group.size(), here.numel()}, DType::kI32);
   group.all_gather(all, here)->wait();

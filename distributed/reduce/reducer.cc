@@ -2,6 +2,7 @@
 
 #include "lockstep/autograd/record.h"
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/reduce/bucket_label.h"
 #include "lockstep/distributed/reduce/missing_gradient.h"
 #include "lockstep/tensor/ops/copy.h"
 
@@ -98,6 +99,7 @@ void Reducer::begin(size_t first) {
 }
 
 void Reducer::start_reducing() {
+  const OpLabel label("used parameters");
   next_to_launch_ = 0;
   arrivals_.clear();
   for (size_t b = 0; b < buckets_.size(); ++b) {
@@ -165,7 +167,7 @@ void Reducer::launch(size_t bucket) {
   // own average would lose the in-network reduction that its sum has.
   if (group_.size() > 1) ops::scale(state.view.flat, 1.0 / group_.size());
   times_.launched(bucket);
-  state.work = options_.reduction(state.view);
+  state.work = start_labelled(options_.reduction, state.view);
 }
 
 void Reducer::end(bool completed) {

@@ -33,9 +33,13 @@ const std::vector<std::string> kHeart{
 
 /// What the heart's own files may include of distributed/ besides each other.
 const std::vector<std::string> kBeside{
-    "distributed/agreement.h",       "distributed/buffer_broadcast.h",
-    "distributed/ddp_options.h",     "distributed/reduce/bucket_times.h",
-    "distributed/reduce/ddp_mode.h", "distributed/reduce/missing_gradient.h",
+    "distributed/agreement.h",
+    "distributed/buffer_broadcast.h",
+    "distributed/ddp_options.h",
+    "distributed/reduce/bucket_label.h",
+    "distributed/reduce/bucket_times.h",
+    "distributed/reduce/ddp_mode.h",
+    "distributed/reduce/missing_gradient.h",
 };
 
 std::vector<std::string> lines_of(const std::string& path) {
