@@ -4,6 +4,7 @@
 #include "lockstep/distributed/comm/peer_lost.h"
 #include "lockstep/distributed/comm/rank_texts.h"
 
+#include <algorithm>
 #include <exception>
 #include <string>
 

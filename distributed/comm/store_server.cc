@@ -79,13 +79,14 @@ void StoreServer::loop() {
       if (open && (got & (POLLRDHUP | POLLHUP)) != 0 && (got & POLLIN) == 0) open = false;
       if (!open) drop(owners[i]);
     }
-    if (fds[1].revents != 0) accept_all();
+    if (fds[1].revents != 0) accept_some();
     check_deadlines();
   }
 }
 
-void StoreServer::accept_all() {
-  for (;;) {
+void StoreServer::accept_some() {
+  // Not all that strangers may have: a rank among them is read from before others push it out.
+  for (size_t n = 0; n <= options_.max_strangers / 2; ++n) {
     Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) {
       // Out of descriptors: the loop would come back at once, for the connection is still there.
@@ -94,7 +95,8 @@ void StoreServer::accept_all() {
       }
       return;
     }
-    if (connections_.size() >= options_.max_connections) {
+    const size_t strangers = connections_.size() - static_cast<size_t>(clients_.load());
+    if (strangers >= options_.max_strangers || connections_.size() >= options_.max_connections) {
       const auto stranger = std::find_if(connections_.begin(), connections_.end(),
                                          [](const Connection& c) { return !c.known; });
       if (stranger == connections_.end()) continue;  // full of ranks: the new one is closed

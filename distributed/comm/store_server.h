@@ -2,9 +2,9 @@
 // there is no lock.
 //
 // Who may use it: the first frame of a connection must carry the job's token; until then a
-// connection may send one small frame, has five seconds, is the first to be dropped when there are
-// too many, and sees nothing. The token is compared in constant time. It travels in the clear: on a
-// network that others can read, use a tunnel.
+// connection may send one small frame, has five seconds however its bytes dribble in, and sees
+// nothing. There are never many of those: the oldest is dropped for the next. The token is compared
+// in constant time. It travels in the clear: on a network that others can read, use a tunnel.
 #pragma once
 
 #include "lockstep/distributed/comm/socket.h"
@@ -25,6 +25,7 @@ struct StoreServerOptions {
   std::string token = {};
   StoreFrameLimits limits = {};
   size_t max_connections = 4096;
+  size_t max_strangers = 256;  // connections that have not shown the token; leaves room for files
   size_t max_bytes = size_t{64} << 20;  // of all keys and values together
   std::chrono::milliseconds hello_timeout{5000};
   std::string gone_key = "@gone";  // Store::kGone
@@ -57,7 +58,7 @@ class StoreServer {
   };
 
   void loop();
-  void accept_all();
+  void accept_some();
   /// Whether the connection stays open.
   bool read(Connection& connection);
   bool flush(Connection& connection);

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -65,6 +67,24 @@ int print_listeners() {
   return 0;
 }
 
+/// Sums that each depend on the one before, for at least `steps` * 5 ms. Prints the result.
+int work(ProcessGroup& group, int steps) {
+  std::cout << "ready" << std::endl;
+  const Tensor sum = Tensor::zeros({4096}, DType::kF64);
+  double* values = Tensor(sum).mutable_data<double>();
+  for (int step = 0; step < steps; ++step) {
+    for (int i = 0; i < 4096; ++i) {
+      values[i] = std::sin(values[i] + i * 0.37 + step) * (group.rank() + 1);
+    }
+    group.all_reduce(sum)->wait();
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  uint64_t hash = 0;
+  for (int i = 0; i < 4096; ++i) hash = hash * 1099511628211u + std::bit_cast<uint64_t>(values[i]);
+  std::cout << std::hex << hash << std::endl;
+  return 0;
+}
+
 int run(const std::string& mode, const std::string& argument) {
   const int rank = launched() ? std::atoi(std::getenv("RANK")) : 0;
   if (mode == "exit") {  // rank 1 fails after the words, the others would stay
@@ -112,6 +132,13 @@ int run(const std::string& mode, const std::string& argument) {
     std::cout << "rank " << group->rank() << " of " << group->size() << " " << group->backend()
               << " is done" << std::endl;
     return 0;
+  }
+  if (mode == "work") return work(*group, std::atoi(argument.c_str()));
+  if (mode == "short") {
+    group->barrier()->wait();
+    const Tensor one = Tensor::from<float>({1}, {1});
+    group->all_reduce(one)->wait();
+    return one.item() == group->size() ? 0 : 3;
   }
   if (mode == "mismatch") {
     group->all_reduce(Tensor::zeros({1000 + 1000 * (group->rank() % 2)}, DType::kF32))->wait();
