@@ -18,8 +18,13 @@ namespace {
 struct Point {
   std::string name;
   int at = 1;
+  int signal = SIGKILL;
   std::atomic<int> hits{0};
 };
+
+int signal_of(std::string_view name) {
+  return name == "kill" ? SIGKILL : name == "term" ? SIGTERM : name == "usr1" ? SIGUSR1 : 0;
+}
 
 Point& point() {
   static Point p;
@@ -42,9 +47,10 @@ const bool kReadEnvironment = [] {
 
 void set_failpoint(std::string_view specification) {
   std::string_view name = specification;
+  int signal = SIGKILL;
   if (const size_t colon = name.find(':'); colon != name.npos) {
-    check(name.substr(colon) == ":kill", "set_failpoint: wanted <name>[@k][:kill], got ",
-          specification);
+    signal = signal_of(name.substr(colon + 1));
+    check(signal != 0, "set_failpoint: wanted <name>[@k][:kill|term|usr1], got ", specification);
     name = name.substr(0, colon);
   }
   int at = 1;
@@ -57,12 +63,13 @@ void set_failpoint(std::string_view specification) {
   }
   point().name = name;
   point().at = at;
+  point().signal = signal;
   point().hits = 0;
   detail::failpoint_set = !name.empty();
 }
 
 void detail::failpoint_reached(std::string_view name) {
-  if (name == point().name && ++point().hits == point().at) std::raise(SIGKILL);
+  if (name == point().name && ++point().hits == point().at) std::raise(point().signal);
 }
 
 }  // namespace lockstep

@@ -1,8 +1,8 @@
 // Failpoints: named places at which a test lets the process die, to prove that what is on the disk
-// survives it.
+// survives it, or get another signal, to prove that none is lost.
 //
-//   LOCKSTEP_FAILPOINT=<name>[@k][:kill]     SIGKILL at the k-th time (default: the first) that
-//   <name> is reached
+//   LOCKSTEP_FAILPOINT=<name>[@k][:kill|term|usr1]     SIGKILL, SIGTERM or SIGUSR1 (default: the
+//   first) at the k-th time (default: the first) that <name> is reached
 //
 // One is set at most; without one, failpoint() costs the test of a bool.
 #pragma once

@@ -29,9 +29,16 @@ Command launch_command(CLI::App& program) {
       "--log-dir", options->log_dir,
       "Where the output of ranks other than 0 goes, - for the console; not given: a new temporary "
       "folder");
+  const auto grace = std::make_shared<double>(30);
+  app->add_option("--grace", *grace,
+                  "Seconds that the processes may take to save and end after SIGTERM or SIGUSR1")
+      ->check(CLI::Range(0.0, 1e6));
   app->add_option("program", options->command, "The program and its arguments, after --")
       ->required();
-  return {app, [options] { return launch(*options); }};
+  return {app, [options, grace] {
+            options->stop_grace = std::chrono::milliseconds(static_cast<int64_t>(*grace * 1000));
+            return launch(*options);
+          }};
 }
 
 }  // namespace lockstep::tools

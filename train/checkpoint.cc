@@ -60,6 +60,9 @@ Checkpoint parse_metadata(const Metadata& metadata, const std::string& name) {
     if (const auto loss = json.find("best_loss"); loss != json.end()) {
       checkpoint.best_loss = loss->get<double>();
     }
+    if (const auto owed = json.find("evaluation_owed"); owed != json.end()) {
+      checkpoint.evaluation_owed = owed->get<bool>();
+    }
     for (const Json& trait : json.at("traits")) {
       checkpoint.traits.push_back({trait.at(0), trait.at(1)});
     }
@@ -110,6 +113,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   json["batch"] = checkpoint.position.batch;
   json["best_accuracy"] = checkpoint.best_accuracy;
   if (checkpoint.best_loss) json["best_loss"] = *checkpoint.best_loss;
+  if (checkpoint.evaluation_owed) json["evaluation_owed"] = true;
   json["traits"] = Json::array();
   for (const RunTrait& trait : checkpoint.traits) {
     json["traits"].push_back({trait.name, trait.value});

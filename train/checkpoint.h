@@ -44,6 +44,9 @@ struct Checkpoint {
   double best_accuracy = -1;  // fraction; -1: no evaluation so far
   /// The least of an evaluation, where that decides which is the best; none in older files.
   std::optional<double> best_loss = std::nullopt;
+  /// Stopped before the evaluation that is due at its step, which lies within an epoch: it comes
+  /// first when the run goes on.
+  bool evaluation_owed = false;
   std::vector<RunTrait> traits;
   /// By label; empty where the data set has none. Resuming takes no notice of them.
   std::vector<std::string> class_names;

@@ -1,5 +1,7 @@
 #include "lockstep/train/evaluate.h"
 
+#include "lockstep/base/failpoint.h"
+
 namespace lockstep {
 
 Evaluation evaluate(Module& model, BatchSource& data, ProcessGroup& group) {
@@ -8,6 +10,7 @@ Evaluation evaluate(Module& model, BatchSource& data, ProcessGroup& group) {
   Meter meter, second;
   data.begin_epoch(0);
   while (data.load()) {
+    failpoint("trainer.evaluation");
     const BatchResult result = data.run();
     if (result.counted > 0) {
       meter.add(result.loss.data().item(), result.correct, result.counted);

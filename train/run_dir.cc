@@ -1,6 +1,7 @@
 #include "lockstep/train/run_dir.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/train/kept_checkpoints.h"
 #include "lockstep/train/tensorboard_log.h"
 
 #include <fcntl.h>
@@ -29,7 +30,7 @@ bool belongs_to_a_run(const std::string& name) {
   return name == "run.json" || name == "metrics.jsonl" || name == "last.safetensors" ||
          name == "best.safetensors" || name == "bucket_plan.json" || name == "report.html" ||
          name == "trace.json" || starts_and_ends(name, "steps.rank", ".jsonl") ||
-         TensorboardLog::made(name) ||
+         TensorboardLog::made(name) || is_kept_checkpoint(name) ||
          (name.ends_with(".tmp") && belongs_to_a_run(name.substr(0, name.size() - 4)));
 }
 

@@ -3,6 +3,7 @@
 //   metrics.jsonl       a line for each log interval and each epoch
 //   events.out.tfevents.*.lockstep  the same for TensorBoard
 //   last.safetensors    the newest checkpoint; best.safetensors the one with the best accuracy
+//   step-N.safetensors  earlier ones, if they are to be kept (kept_checkpoints.h)
 //   bucket_plan.json    which gradients travel together: what --bucket-plan takes
 //   steps.rankN.jsonl   where each rank's steps spent their time (step_log.h)
 //   report.html         and trace.json, when `lockstep report` has made them

@@ -2,6 +2,7 @@
 
 #include "lockstep/autograd/ops/elementwise.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/failpoint.h"
 #include "lockstep/distributed/global_count.h"
 #include "lockstep/distributed/replica_check.h"
 #include "lockstep/optim/clip.h"
@@ -25,12 +26,17 @@ Variable times(const Variable& loss, double factor) {
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts, TrainerOptions options)
-    : parts_(std::move(parts)), options_(std::move(options)), progress_(parts_.console) {
+    : parts_(std::move(parts)),
+      options_(std::move(options)),
+      agreement_(parts_.group),
+      save_timer_(options_.checkpoint_minutes, parts_.now),
+      progress_(parts_.console) {
   require_count("epochs", options_.epochs, 1);
   require_count("max_steps", options_.max_steps, 0);
   require_count("grad_accum_steps", options_.grad_accum_steps, 1);
   require_count("log_interval", options_.log_interval, 1);
   require_count("checkpoint_every", options_.checkpoint_every, 0);
+  require_count("keep_checkpoints", options_.keep_checkpoints, 0);
   require_count("evaluate_every", options_.evaluate_every, 0);
   require_count("check_replicas_every", options_.check_replicas_every, 0);
   check(parts_.ddp.ignored().empty(),
@@ -68,7 +74,10 @@ TrainResult Trainer::run() {
                                        .clock = measure_clock_offset(parts_.group)});
   }
   TrainResult result;
-  if (finished()) {
+  save_timer_.saved();
+  if (evaluation_owed_) {
+    conclude(result);
+  } else if (finished()) {
     progress_.say(options_.max_steps > 0
                       ? str("nothing left to train: ", position_.step, " steps are done")
                       : str("nothing left to train: ", position_.epoch, " epochs are done"));
@@ -78,15 +87,18 @@ TrainResult Trainer::run() {
   } else if (options_.evaluate_first && position_ == Position{}) {
     evaluate_first(result);
   }
-  while (!finished()) {
+  while (!finished() && stopped_by_ == 0) {
     train_epoch(result);
-    if (position_.batch == parts_.train_data.batches()) conclude(result);
+    if (position_.batch == parts_.train_data.batches() && stopped_by_ == 0) conclude(result);
   }
   write_bucket_plan();
   if (step_log_) step_log_->end(measure_clock_offset(parts_.group));
   result.best_accuracy = best_accuracy_;
   result.best_loss = best_loss_;
   result.position = position_;
+  result.stopped_by = stopped_by_;
+  // Together: a launcher takes the first rank that goes for the cause.
+  if (stopped_by_ != 0) parts_.group.barrier()->wait();
   return result;
 }
 
@@ -95,7 +107,7 @@ void Trainer::train_epoch(TrainResult& result) {
   parts_.train_data.begin_epoch(position_.epoch, position_.batch);
   interval_begin_ns_ = Timeline::now_ns();
   interval_steps_ = interval_samples_ = interval_tokens_ = 0;
-  while (!finished() && train_step()) {
+  while (!finished() && stopped_by_ == 0 && train_step()) {
     // The decisions below depend on the position alone, so all ranks take them alike.
     const bool last =
         position_.batch == parts_.train_data.batches() || position_.step == options_.max_steps;
@@ -105,11 +117,15 @@ void Trainer::train_epoch(TrainResult& result) {
                              str("after step ", position_.step));
     }
     if (position_.step % options_.log_interval == 0 || last) log_interval();
-    if (evaluation_due()) {
+    const StepRequest asked = agreement_.finish();
+    if (asked.stop_signal != 0) {
+      stop(static_cast<int>(asked.stop_signal));
+    } else if (evaluation_due()) {
       const int64_t begin_ns = Timeline::now_ns();
       conclude(result);
       interval_begin_ns_ += Timeline::now_ns() - begin_ns;  // it is no part of training
-    } else if (options_.checkpoint_every > 0 && position_.step % options_.checkpoint_every == 0) {
+    } else if (asked.save != 0 ||
+               (options_.checkpoint_every > 0 && position_.step % options_.checkpoint_every == 0)) {
       save(/*best=*/false);
     }
   }
@@ -144,6 +160,7 @@ bool Trainer::train_step() {
   const int64_t micro_batches = std::min(options_.grad_accum_steps, left);
   Timeline* timeline = &parts_.timeline;
   timeline->begin_step(position_.step);
+  if (agreement_due()) agreement_.start(wishes());
   {
     const ScopedSpan span(timeline, Activity::kOptimizer);
     parts_.optimizer.zero_grad();
@@ -157,12 +174,14 @@ bool Trainer::train_step() {
     Variable loss;
     {
       const ScopedSpan span(timeline, Activity::kForward);
+      failpoint("trainer.forward");
       result = parts_.train_data.run();
       loss = times(result.loss, weighs ? shares_[static_cast<size_t>(i)] : alike);
       if (result.second.loss.defined()) loss = loss + times(result.second.loss, alike);
     }
     {
       const ScopedSpan span(timeline, Activity::kBackward);
+      failpoint("trainer.backward");
       backward(loss, /*synchronize=*/i + 1 == micro_batches);
       if (result.counted > 0) {
         meter_.add(result.loss.data().item(), result.correct, result.counted);

@@ -17,11 +17,14 @@
 #include "lockstep/train/progress.h"
 #include "lockstep/train/run_dir.h"
 #include "lockstep/train/run_log.h"
+#include "lockstep/train/save_timer.h"
+#include "lockstep/train/step_agreement.h"
 #include "lockstep/train/step_log.h"
 #include "lockstep/train/step_times.h"
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -45,6 +48,10 @@ struct TrainerParts {
   RunDir* run_dir = nullptr;      // rank 0's; null: nothing is written
   std::string step_log_dir = {};  // for StepLog, given on all ranks or on none; empty: none
   std::FILE* console = nullptr;   // null: silent
+  /// The signal by which this rank was asked to stop, 0: by none; called between steps. Given on
+  /// all ranks or on none.
+  std::function<int()> asked_to_stop = nullptr;
+  SaveTimer::Now now = std::chrono::steady_clock::now;  // for tests
 };
 
 /// By what an evaluation is better than the ones before.
@@ -65,10 +72,12 @@ struct TrainerOptions {
   int64_t max_steps = 0;
   int64_t grad_accum_steps = 1;
   double clip_grad_norm = std::numeric_limits<double>::infinity();  // optim/clip.h
-  int64_t log_interval = 10;     // optimizer steps between two progress lines
-  int64_t checkpoint_every = 0;  // optimizer steps; 0: after each evaluation only
-  int64_t evaluate_every = 0;    // optimizer steps; 0: after each epoch and at the end only
-  bool evaluate_first = false;   // also before the first step
+  int64_t log_interval = 10;      // optimizer steps between two progress lines
+  int64_t checkpoint_every = 0;   // optimizer steps; 0: after each evaluation only
+  double checkpoint_minutes = 0;  // since the last one, by rank 0's clock; 0: that is no reason
+  int64_t keep_checkpoints = 0;   // of earlier steps, beside the last and the best
+  int64_t evaluate_every = 0;     // optimizer steps; 0: after each epoch and at the end only
+  bool evaluate_first = false;    // also before the first step
   BestBy best_by = BestBy::kAccuracy;
   EvaluationWords words = {};
   /// Optimizer steps between two checks that all ranks hold the same parameters, bit for bit
@@ -86,6 +95,7 @@ struct TrainResult {
   /// Before the first step, with evaluate_first; none in a run that was resumed.
   std::optional<double> first_loss = std::nullopt;
   Position position;
+  int stopped_by = 0;  // the signal that ended training before its time; 0: none
 };
 
 class Trainer {
@@ -105,6 +115,9 @@ class Trainer {
   /// Collective. Trains to the end of the last epoch, or to the last step. Throws Error when the
   /// loss is no longer a number or the replicas differ, CommError when a peer is lost, IoError when
   /// a file cannot be written.
+  ///
+  /// Asked to stop on any rank, all ranks end after the same step, with a checkpoint: within the
+  /// step after the one in which the signal came; after an evaluation, if it came in one.
   TrainResult run();
 
   const StepTimes& step_times() const { return times_; }
@@ -113,6 +126,11 @@ class Trainer {
   bool finished() const;
   void train_epoch(TrainResult& result);
   bool train_step();  // false: the epoch had no batch left
+  /// Whether this step ends with what ranks ask for.
+  bool agreement_due() const;
+  StepRequest wishes() const;
+  /// Collective. Ends training between two steps.
+  void stop(int signal);
   void load();
   /// Collective. Loads the micro-batches of a step, whose losses are about unlike numbers of items,
   /// and puts into shares_ by how much each mean is multiplied so that the gradients, averaged over
@@ -144,6 +162,10 @@ class Trainer {
   double best_loss_ = std::numeric_limits<double>::infinity();
   std::vector<double> shares_;  // of a step's micro-batches
   Meter meter_;
+  StepAgreement agreement_;
+  SaveTimer save_timer_;
+  int stopped_by_ = 0;
+  bool evaluation_owed_ = false;  // at this position, which is within an epoch
   StepTimes times_;
   Progress progress_;
   std::optional<RunLog> log_;

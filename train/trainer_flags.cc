@@ -44,6 +44,10 @@ void add_seed_flag(CLI::App& app, TrainerFlags& flags, const TrainerWords& words
 void add_process_flags(CLI::App& app, TrainerFlags& flags) {
   app.add_option("--nproc", flags.nproc, "Processes to start on this machine")
       ->check(CLI::Range(1, 1024));
+  app.add_option("--grace", flags.grace,
+                 "Seconds that the processes of --nproc may take to save and end after SIGTERM or "
+                 "SIGUSR1")
+      ->check(within(0, 1e6, "a time from 0 to 10^6 seconds"));
   app.add_option("--threads", flags.threads,
                  "Compute threads per process; 0: share out the processors")
       ->check(CLI::Range(0, 1024));
@@ -61,6 +65,12 @@ void add_run_flags(CLI::App& app, TrainerFlags& flags) {
   app.add_option("--checkpoint-every", flags.checkpoint_every,
                  "Optimizer steps between checkpoints; 0: each evaluation")
       ->check(count());
+  app.add_option("--checkpoint-minutes", flags.checkpoint_minutes,
+                 "Also after so many minutes without one; 0: the time does not count")
+      ->check(within(0, 1e6, "a time from 0 to 10^6 minutes"));
+  app.add_option("--keep-checkpoints", flags.keep_checkpoints,
+                 "Beside last and best, keep so many of the newest, as step-N.safetensors")
+      ->check(count());
   app.add_option("--evaluate-every", flags.evaluate_every,
                  "Optimizer steps between evaluations; 0: each epoch")
       ->check(count());
@@ -76,8 +86,10 @@ std::string wrong_trainer_flags(const CLI::App& app, const TrainerFlags& flags) 
   if (const char* wrong = wrong_ddp_flags(flags.ddp)) return wrong;
   if (const char* wrong = wrong_optimizer_flags(app, flags.optimizer)) return wrong;
   if (flags.output_dir.empty() &&
-      (flags.resume == "auto" || flags.checkpoint_every > 0 || flags.overwrite)) {
-    return "--checkpoint-every, --overwrite and --resume auto want an --output-dir";
+      (flags.resume == "auto" || flags.checkpoint_every > 0 || flags.overwrite ||
+       flags.checkpoint_minutes > 0 || flags.keep_checkpoints > 0)) {
+    return "--checkpoint-every, --checkpoint-minutes, --keep-checkpoints, --overwrite and --resume "
+           "auto want an --output-dir";
   }
   if (!flags.faults.faults.empty() && flags.ddp.mode == "local") {
     return "--ddp-mode local does not communicate; it takes no --fault";
@@ -88,7 +100,7 @@ std::string wrong_trainer_flags(const CLI::App& app, const TrainerFlags& flags) 
 std::vector<std::pair<std::string, std::string>> shared_settings(const TrainerFlags& flags,
                                                                  std::set<std::string> own,
                                                                  std::set<std::string> paths) {
-  own.insert({"init-method", "interface", "nproc", "overwrite", "threads"});
+  own.insert({"grace", "init-method", "interface", "nproc", "overwrite", "threads"});
   paths.insert({"bucket-plan", "output-dir", "resume"});
   std::vector<std::pair<std::string, std::string>> shared;
   for (const auto& [name, value] : flags.settings) {

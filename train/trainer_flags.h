@@ -33,12 +33,15 @@ struct TrainerFlags {
   DdpFlags ddp;
   GroupFlags group;
   int nproc = 1;
-  int threads = 0;  // 0: this machine's processors shared out
+  double grace = 30;  // seconds to save in, after SIGTERM or SIGUSR1
+  int threads = 0;    // 0: this machine's processors shared out
 
   std::string output_dir;
   std::string resume;
   bool overwrite = false;
   int64_t checkpoint_every = 0;
+  double checkpoint_minutes = 0;
+  int64_t keep_checkpoints = 0;
   int64_t evaluate_every = 0;
   int64_t log_interval = 50;
   int64_t check_replicas_every = 0;

@@ -4,6 +4,7 @@
 #include "lockstep/distributed/comm/launcher.h"
 #include "lockstep/train/same_settings.h"
 #include "lockstep/train/standard_output.h"
+#include "lockstep/train/stop_signal.h"
 
 #include <csignal>
 #include <cstdio>
@@ -16,6 +17,10 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
 
 /// After Ctrl-C.
 void tell_how_to_go_on(const char* program, const std::string& output_dir) {
@@ -36,6 +41,7 @@ int run_ranks(const char* program, const TrainerFlags& flags, const RankWork& wo
       LaunchOptions launch;
       launch.nproc = flags.nproc;
       launch.log_dir = flags.output_dir;
+      launch.stop_grace = milliseconds(flags.grace);
       const int code = launch_self(launch, flags.arguments);
       if (code == 128 + SIGINT) tell_how_to_go_on(program, flags.output_dir);
       return code;
@@ -46,7 +52,12 @@ int run_ranks(const char* program, const TrainerFlags& flags, const RankWork& wo
   const auto group = wrapped(std::move(ranks), flags.group);
   check(flags.nproc == 1 || flags.nproc == group->size(), "--nproc ", flags.nproc,
         ": another launcher has started ", group->size(), " already; leave --nproc out");
-  work.run(*group, place);
+  try {
+    work.run(*group, place);
+  } catch (const StoppedBySignal& stopped) {
+    if (group->rank() == 0) std::fprintf(stderr, "%s: %s\n", program, stopped.message.c_str());
+    return 128 + stopped.signal;
+  }
   return 0;
 }
 

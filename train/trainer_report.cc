@@ -118,6 +118,7 @@ void Trainer::evaluate_first(TrainResult& result) {
 
 void Trainer::conclude(TrainResult& result) {
   const Evaluation test = evaluate();
+  evaluation_owed_ = false;
   const int64_t epoch = position_.epoch;
   if (position_.batch == parts_.train_data.batches()) {
     tell(str("epoch ", epoch + 1, "/", options_.epochs), test);
@@ -136,6 +137,9 @@ void Trainer::conclude(TrainResult& result) {
   if (more_right) best_accuracy_ = test.accuracy;
   if (less_loss) best_loss_ = test.loss;
   save(options_.best_by == BestBy::kAccuracy ? more_right : less_loss);
+  // Whoever asked in the meantime is not kept waiting for another step.
+  if (parts_.asked_to_stop == nullptr || finished()) return;
+  stopped_by_ = static_cast<int>(agreement_.exchange(wishes()).stop_signal);
 }
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file.h"
 #include "lockstep/train/hook_state.h"
+#include "lockstep/train/kept_checkpoints.h"
 #include "lockstep/train/rank_zero.h"
 #include "lockstep/train/trainer.h"
 
@@ -40,6 +41,7 @@ void Trainer::save(bool best) {
   if (options_.best_by == BestBy::kLoss && std::isfinite(best_loss_)) {
     checkpoint.best_loss = best_loss_;
   }
+  checkpoint.evaluation_owed = evaluation_owed_;
   checkpoint.traits = options_.traits;
   checkpoint.class_names = options_.class_names;
   checkpoint.bucket_plan = to_json(parts_.ddp.plan(), parts_.ddp.param_specs());
@@ -53,6 +55,7 @@ void Trainer::save(bool best) {
   if (parts_.comm_hook != nullptr) {
     checkpoint.comm_hook = gather_hook_state(parts_.comm_hook->state(), group);
   }
+  save_timer_.saved();
   if (parts_.run_dir == nullptr) return;
   checkpoint.model = parts_.model.state_dict();
   checkpoint.optimizer = parts_.optimizer.state();
@@ -61,6 +64,9 @@ void Trainer::save(bool best) {
   // best again, and writes it again. The other way round it would be lost.
   if (best) write_checkpoint(parts_.run_dir->best_checkpoint(), checkpoint);
   write_checkpoint(parts_.run_dir->last_checkpoint(), checkpoint);
+  if (options_.keep_checkpoints > 0) {
+    keep_last_checkpoint(parts_.run_dir->path(), position_.step, options_.keep_checkpoints);
+  }
   write_bucket_plan();
 }
 
@@ -117,6 +123,7 @@ void Trainer::resume(const std::string& path) {
   best_accuracy_ = checkpoint.best_accuracy;
   best_loss_ = checkpoint.best_loss.value_or(std::numeric_limits<double>::infinity());
   position_ = at;
+  evaluation_owed_ = checkpoint.evaluation_owed;
   parts_.ddp.set_steps(at.step);
 }
 

@@ -5,6 +5,7 @@
 #include "lockstep/distributed/reduce/comm_hook_runner.h"
 #include "lockstep/train/rank_zero.h"
 #include "lockstep/train/run_info.h"
+#include "lockstep/train/stop_signal.h"
 #include "lockstep/train/threads.h"
 
 #include <filesystem>
@@ -106,6 +107,8 @@ TrainerOptions TrainingRun::options_for(const TrainingTask& task) const {
               flags_.optimizer.clip_grad_norm.value_or(std::numeric_limits<double>::infinity()),
           .log_interval = flags_.log_interval,
           .checkpoint_every = flags_.checkpoint_every,
+          .checkpoint_minutes = flags_.checkpoint_minutes,
+          .keep_checkpoints = flags_.keep_checkpoints,
           .evaluate_every = flags_.evaluate_every,
           .evaluate_first = task.evaluate_first,
           .best_by = task.best_by,
@@ -152,11 +155,24 @@ void TrainingRun::resume(Trainer& trainer) {
   say(str("resumed from ", from_, " at step ", trainer.position().step));
 }
 
+void TrainingRun::throw_stopped(const TrainResult& result) const {
+  std::string message =
+      str("stopped by ", name_of_signal(result.stopped_by), " at step ", result.position.step);
+  if (flags_.output_dir.empty()) {
+    message += "; nothing is kept without --output-dir";
+  } else {
+    message += str("; ", flags_.output_dir, "/last.safetensors is kept; the same command ",
+                   flags_.resume == "auto" ? "goes on" : "with --resume auto goes on");
+  }
+  throw StoppedBySignal{.signal = result.stopped_by, .message = message};
+}
+
 TrainResult TrainingRun::train(const TrainingTask& task) {
   check(ddp_ != nullptr, "TrainingRun: wanted wrap() before train()");
   const int64_t steps_per_epoch =
       steps_in_epoch(task.train_data.batches(), flags_.grad_accum_steps);
   const int64_t steps = flags_.max_steps > 0 ? flags_.max_steps : flags_.epochs * steps_per_epoch;
+  const StopSignals signals;
   Trainer trainer({.model = *model_,
                    .ddp = *ddp_,
                    .group = group_,
@@ -170,7 +186,8 @@ TrainResult TrainingRun::train(const TrainingTask& task) {
                    .ema = ema_.get(),
                    .run_dir = run_dir_.get(),
                    .step_log_dir = flags_.output_dir,
-                   .console = is_rank_zero() ? stdout : nullptr},
+                   .console = is_rank_zero() ? stdout : nullptr,
+                   .asked_to_stop = [&signals] { return signals.noted(); }},
                   options_for(task));
   introduce(task);
   if (resumes()) resume(trainer);
@@ -188,6 +205,7 @@ TrainResult TrainingRun::train(const TrainingTask& task) {
   const Autocast precision(precision_of(flags_.amp));  // of training and of evaluations
   const TrainResult result = trainer.run();
   say("\n" + trainer.step_times().table());
+  if (result.stopped_by != 0) throw_stopped(result);
   return result;
 }
 

@@ -59,13 +59,15 @@ class TrainingRun {
   /// Collective. Makes model data-parallel, and its optimizer. `adjust` changes the options that
   /// the flags give.
   DataParallel& wrap(Module& model, const std::function<DdpOptions(DdpOptions)>& adjust = nullptr);
-  /// Collective. Trains, and tells how it went but for the last line.
+  /// Collective. Trains, and tells how it went but for the last line. Throws StoppedBySignal when
+  /// training ended before its time because a rank was asked to stop (stop_signal.h).
   TrainResult train(const TrainingTask& task);
 
  private:
   TrainerOptions options_for(const TrainingTask& task) const;
   void introduce(const TrainingTask& task);
   void resume(Trainer& trainer);
+  [[noreturn]] void throw_stopped(const TrainResult& result) const;
 
   const char* program_;
   const TrainerFlags& flags_;

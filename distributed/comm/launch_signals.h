@@ -36,8 +36,9 @@ class LaunchSignals {
       sigfillset(&action.sa_mask);
       ::sigaction(kSignals[k], &action, &actions_before_[k]);
       // As nohup wants it. A SIGCHLD that a parent has left ignored is needed all the same.
-      if (kSignals[k] == SIGHUP && actions_before_[k].sa_handler == SIG_IGN) {
-        ::sigaction(SIGHUP, &actions_before_[k], nullptr);
+      const bool can_be_ignored = kSignals[k] == SIGHUP || kSignals[k] == SIGUSR1;
+      if (can_be_ignored && actions_before_[k].sa_handler == SIG_IGN) {
+        ::sigaction(kSignals[k], &actions_before_[k], nullptr);
       }
       sigaddset(&set, kSignals[k]);
     }
@@ -66,7 +67,7 @@ class LaunchSignals {
   }
 
  private:
-  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
 
   static void note(int signal) {
     const int before = errno;

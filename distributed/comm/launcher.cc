@@ -37,6 +37,11 @@ using std::chrono::steady_clock;
 // A rank that ends because it has lost another is not to blame: so long the other one has to be
 // found.
 constexpr milliseconds kCulpritWindow{150};
+// Some who send a signal send it twice at once: timeout(1), batch systems.
+constexpr milliseconds kSameRequest{1000};
+
+/// Whether a program may save before it ends by it.
+bool asks_to_save(int signal) { return signal == SIGTERM || signal == SIGUSR1; }
 
 struct Stream {
   Socket pipe;
@@ -54,6 +59,10 @@ struct Ending {
   int rank = 0;
   int code = 0;    // its exit code, or
   int signal = 0;  // the signal that killed it
+
+  bool failed() const { return code != 0 || signal != 0; }
+  /// It says that it has stopped as asked.
+  bool stopped() const { return code > 128 && asks_to_save(code - 128); }
 };
 
 class Job {
@@ -224,9 +233,12 @@ class Job {
   }
 
   void on_signal(int asked) {
+    const auto now = steady_clock::now();
+    if (asked == asked_ && asks_to_save(asked) && now - asked_at_ < kSameRequest) return;
     if (asked_ != 0 || ending_) return kill_now();  // asked twice
     asked_ = asked;
-    end_all(asked);
+    asked_at_ = now;
+    end_all(asked, asks_to_save(asked) ? options_.stop_grace : options_.grace);
   }
 
   void reap() {
@@ -245,19 +257,33 @@ class Job {
       finish_output(rank);
       const bool exited = info.si_code == CLD_EXITED;
       const Ending end{rank.index, exited ? info.si_status : 0, exited ? 0 : info.si_status};
-      if ((end.code != 0 || end.signal != 0) && !ending_) failures_.push_back(end);
+      if (!end.failed()) continue;
+      all_well_ = false;
+      // Who is asked to save may fail at it; who has no time left, or ends by the signal, does not.
+      const bool as_asked = end.stopped() || end.signal == asked_ ||
+                            (killed_ && end.signal == SIGKILL) || is_victim(end);
+      if (!ending_ || (asks_to_save(asked_) && !as_asked)) failures_.push_back(end);
     }
   }
 
   void decide() {
     const auto now = steady_clock::now();
     if (!ending_ && !failures_.empty()) {
-      if (!culprit_by_) culprit_by_ = deadline_ = now + kCulpritWindow;
-      const bool all_victims = std::all_of(failures_.begin(), failures_.end(),
-                                           [this](const Ending& e) { return is_victim(e); });
-      if (!all_victims || now >= *culprit_by_) end_all(SIGTERM);
+      const bool stopping = std::all_of(failures_.begin(), failures_.end(),
+                                        [](const Ending& e) { return e.stopped(); });
+      if (!culprit_by_ || (stopping_ && !stopping)) {
+        stopping_ = stopping;
+        culprit_by_ = deadline_ = now + (stopping ? options_.stop_grace : kCulpritWindow);
+      }
+      const bool found = std::any_of(failures_.begin(), failures_.end(), [this](const Ending& e) {
+        return !e.stopped() && !is_victim(e);
+      });
+      if (found || now >= *culprit_by_) end_all(SIGTERM, options_.grace);
     }
-    if (ending_ && now >= *deadline_) kill_now();
+    if (ending_ && now >= *deadline_) {
+      late_ = late_ || (asks_to_save(asked_) && !killed_);
+      kill_now();
+    }
   }
 
   bool is_victim(const Ending& e) const {
@@ -268,9 +294,9 @@ class Job {
     return ranks_[static_cast<size_t>(rank)].streams.back().relay->last_line();
   }
 
-  void end_all(int signal) {
+  void end_all(int signal, milliseconds grace) {
     ending_ = true;
-    deadline_ = steady_clock::now() + options_.grace;
+    deadline_ = steady_clock::now() + grace;
     signal_all(signal);
   }
 
@@ -292,6 +318,7 @@ class Job {
   }
 
   void kill_now() {
+    killed_ = true;
     signal_all(SIGKILL);
     deadline_ = steady_clock::now() + milliseconds(100);
   }
@@ -303,8 +330,13 @@ class Job {
   }
 
   int report() const {
-    if (asked_ != 0) {
-      std::cerr << "lockstep: ended by " << ::strsignal(asked_) << "\n";
+    if (asks_to_save(asked_) && all_well_) return 0;  // they were done
+    if (asked_ != 0 && (!asks_to_save(asked_) || failures_.empty())) {
+      std::cerr << "lockstep: ended by " << ::strsignal(asked_);
+      if (late_) {
+        std::cerr << "; not all ranks had ended after " << options_.stop_grace.count() << " ms";
+      }
+      std::cerr << std::endl;
       return 128 + asked_;
     }
     if (failures_.empty()) return 0;
@@ -340,7 +372,12 @@ class Job {
   std::vector<Rank> ranks_;
   std::vector<Ending> failures_;  // before the others were told to end
   int asked_ = 0;                 // by which signal we were
+  steady_clock::time_point asked_at_;
   bool ending_ = false;
+  bool killed_ = false;
+  bool late_ = false;      // ranks that were asked to save took too long
+  bool all_well_ = true;   // every rank that has ended has returned 0
+  bool stopping_ = false;  // culprit_by_ is about ranks that have stopped as asked
   std::optional<steady_clock::time_point> culprit_by_;
   std::optional<steady_clock::time_point> deadline_;
 };

@@ -20,8 +20,11 @@ struct LaunchOptions {
   /// missing. "-": the console. Empty: a new temporary folder, which stays, and is
   /// named on standard error at the end, only if one of them has written something.
   std::string log_dir = {};
-  /// How long ranks have to end after SIGTERM before SIGKILL.
+  /// How long ranks have to end before SIGKILL, once another has failed or SIGINT or SIGHUP has
+  /// come.
   std::chrono::milliseconds grace{700};
+  /// The same after SIGTERM and SIGUSR1, by which ranks may be asked to save first.
+  std::chrono::milliseconds stop_grace{30'000};
 };
 
 /// Runs `command` once for each rank with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
@@ -29,14 +32,21 @@ struct LaunchOptions {
 /// and OMP_NUM_THREADS = cores / nproc if it is unset. Lines of output get "[rank N] " before them;
 /// rank 0 keeps the console, its output as it is when that is a terminal.
 ///
-/// Returns 0 once all ranks have returned 0. As soon as one fails, or SIGINT, SIGTERM or SIGHUP
+/// Returns 0 once all ranks have returned 0. As soon as one fails, or SIGINT or SIGHUP
 /// arrives here, the others are ended within a second, one line on standard error says which rank
 /// it was, how it ended and its last line of standard error, and the result is its exit code, or
 /// 128 + the signal. No rank outlives the call, not even when this process is killed.
 ///
-/// For programs: SIGINT, SIGTERM, SIGHUP and SIGCHLD are blocked in the calling thread during the
-/// call, so other threads must not be running. Throws ArgumentError for wrong options, IoError if
-/// something cannot be started or a log not be written.
+/// SIGTERM and SIGUSR1 are handed on to the ranks, which then have `stop_grace` to save and end:
+/// the result is 128 + the signal, or 0 when all were done and returned 0, or as above when one
+/// fails at it. The same signal again within a second counts for the same request; any other, and
+/// every later one, kills the ranks at once. A rank that exits with 128 + SIGTERM or 128 + SIGUSR1
+/// by itself has been asked to by another way (a batch system); the others have `stop_grace` then,
+/// too.
+///
+/// For programs: SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGCHLD are blocked in the calling thread
+/// during the call, so other threads must not be running. Throws ArgumentError for wrong options,
+/// IoError if something cannot be started or a log not be written.
 int launch(const LaunchOptions& options);
 
 /// For a program's own --nproc: launch() of this very program (/proc/self/exe) with `arguments`.

@@ -18,7 +18,8 @@ Examples:
   train_bert pretrain --train-file corpus.txt --output-dir runs/bert --nproc 2
   train_bert predict runs/bert "In the beginning [MASK] created the heaven and the earth."
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N.)";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N; SIGTERM and SIGUSR1 (143, 138)
+let a training save first.)";
 
 constexpr const char* kPretrainFooter = R"(
 Text files have a sentence or paragraph in each line and an empty line between documents. With --output-dir the vocabulary and

@@ -24,7 +24,8 @@ Examples:
                                                           one rank of a job on several machines
   train_resnet evaluate out/best.safetensors --nproc 2    the test images once more
 
-Exit codes: 0 trained, 1 failed, 2 wrong usage, 128 + N ended by signal N.)";
+Exit codes: 0 trained, 1 failed, 2 wrong usage, 128 + N ended by signal N; SIGTERM and SIGUSR1 (143, 138)
+let a training save first.)";
 
 const TrainerWords kWords;
 

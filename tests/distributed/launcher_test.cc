@@ -142,10 +142,14 @@ TEST_CASE("launch: who died first is named, not who noticed it") {
   CHECK(contains(victim.err(), "lockstep: rank 1 exited with code 5; its last line: the cause"));
 }
 
-TEST_CASE("launch: Ctrl-C ends ranks that ignore it") {
+TEST_CASE("launch: Ctrl-C ends ranks that ignore it, and SIGTERM once the grace is over") {
   for (int signal : {SIGINT, SIGTERM}) {
     const testing::TempDir dir;
-    Process job(launch({"--nproc", "2"}, {"stubborn", dir.path().string()}));
+    const std::vector<std::string> grace =
+        signal == SIGINT ? std::vector<std::string>{} : std::vector<std::string>{"--grace", "0.7"};
+    std::vector<std::string> options{"--nproc", "2"};
+    options.insert(options.end(), grace.begin(), grace.end());
+    Process job(launch(options, {"stubborn", dir.path().string()}));
     const auto pids = pids_in(dir, 2);
     const auto start = steady_clock::now();
     ::kill(job.pid(), signal);
@@ -153,7 +157,65 @@ TEST_CASE("launch: Ctrl-C ends ranks that ignore it") {
     CHECK(steady_clock::now() - start < milliseconds(1500));
     for (pid_t pid : pids) CHECK_FALSE(alive(pid));
     CHECK(contains(job.err(), "lockstep: ended by "));
+    CHECK(contains(job.err(), "not all ranks had ended after 700 ms") == (signal == SIGTERM));
   }
+}
+
+TEST_CASE("launch: ranks that are asked to stop may save, whoever asks") {
+  for (const int signal : {SIGTERM, SIGUSR1}) {
+    for (const bool one_rank : {false, true}) {
+      CAPTURE(signal);
+      CAPTURE(one_rank);
+      const testing::TempDir dir;
+      Process job(launch({"--nproc", "3"}, {"saving", dir.path().string()}));
+      const auto pids = pids_in(dir, 3);
+      // Sent to one rank alone, which ends at once, while the others hear of it some other way.
+      if (one_rank) {
+        for (const pid_t pid : {pids[1], pids[0], pids[2]}) ::kill(pid, signal);
+      } else {
+        ::kill(job.pid(), signal);
+        ::kill(job.pid(), signal);  // as timeout(1) does it
+      }
+      CHECK(job.wait() == 128 + signal);
+      for (const char* rank : {"0", "1", "2"}) {
+        CHECK(testing::read_text((dir / "saved") + rank) == "all of it");
+      }
+    }
+  }
+}
+
+TEST_CASE("launch: a second request, a while after the first, ends ranks at once") {
+  const testing::TempDir dir;
+  Process job(launch({"--nproc", "2"}, {"stubborn", dir.path().string()}));
+  const auto pids = pids_in(dir, 2);
+  ::kill(job.pid(), SIGTERM);
+  CHECK_FALSE(job.ends_within(milliseconds(1500)));
+  ::kill(job.pid(), SIGTERM);
+  CHECK(job.wait() == 128 + SIGTERM);
+  for (pid_t pid : pids) CHECK_FALSE(alive(pid));
+}
+
+TEST_CASE("launch: who is asked to save and fails at it is named; who was done is done") {
+  const auto run = [](const std::string& shell) {
+    const testing::TempDir dir;
+    Process job({testing::program_path("tools/lockstep"), "launch", "--nproc", "2", "--log-dir",
+                 "-", "--", "sh", "-c",
+                 "trap '" + shell + "' TERM; touch " + (dir / "") + "$RANK.up; " +
+                     "while :; do sleep 0.02; done"});
+    for (const char* rank : {"0.up", "1.up"}) {
+      REQUIRE(testing::eventually([&] { return std::filesystem::exists(dir / rank); }));
+    }
+    ::kill(job.pid(), SIGTERM);
+    const int code = job.wait();
+    return std::make_pair(code, job.err());
+  };
+  const auto failed = run("test $RANK = 0 && exit 143; echo the disk is full >&2; exit 1");
+  CHECK(failed.first == 1);
+  CHECK(contains(failed.second,
+                 "lockstep: rank 1 exited with code 1; its last line: the disk is full"));
+  const auto done = run("exit 0");
+  CHECK(done.first == 0);
+  CHECK_FALSE(contains(done.second, "lockstep: "));
 }
 
 TEST_CASE("launch: no signal is lost to another thread of the program") {

@@ -108,6 +108,15 @@ int run(const std::string& mode, const std::string& argument) {
     write_pid(argument, rank);
     sleep_forever();
   }
+  if (mode == "saving") {  // notes all signals; saves for a while once asked, and tells of it
+    static std::atomic<int> noted{0};
+    for (int s : {SIGTERM, SIGUSR1}) std::signal(s, [](int signal) { noted = signal; });
+    write_pid(argument, rank);
+    while (noted == 0) std::this_thread::sleep_for(milliseconds(5));
+    std::this_thread::sleep_for(milliseconds(rank == 0 ? 1500 : 0));
+    std::ofstream(argument + str("/saved", rank)) << "all of it";
+    return 128 + noted;
+  }
   if (mode == "environment") {
     for (const char* name :
          {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS"}) {
@@ -121,7 +130,8 @@ int run(const std::string& mode, const std::string& argument) {
   }
   if (mode == "threads") {  // the same with threads that could be given the launcher's signals
     for (int i = 0; i < 4; ++i) std::thread(sleep_forever).detach();
-    return launch_self({.nproc = 2, .log_dir = "-"}, {"stubborn", argument});
+    return launch_self({.nproc = 2, .log_dir = "-", .stop_grace = milliseconds(700)},
+                       {"stubborn", argument});
   }
 
   if (mode == "listeners") return print_listeners();

@@ -15,6 +15,7 @@
 #include <omp.h>
 #include <nlohmann/json.hpp>
 
+#include <csignal>
 #include <cstring>
 #include <fstream>
 
@@ -86,20 +87,27 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
                     .first_bucket_cap_mb = setup.first_cap_mb,
                     .reduction = hook ? run_comm_hook(hook, group) : nullptr,
                     .timeline = &timeline});
-  Sgd optimizer(net.named_parameters(), {.lr = setup.lr, .momentum = 0.9});
   Generator rng(100 + static_cast<uint64_t>(group.rank()));
-  int64_t batches = 0;
+  int64_t batches = 0, test_batches_run = 0;
+  int asked = 0;
+  const auto ask_if = [&](bool now) {
+    if (now && group.rank() == setup.ask_rank) asked = SIGTERM;
+  };
   const auto result_of = [&](const Tensor& images, const Tensor& targets) {
     const Variable logits = net.forward(Variable(images));
     return BatchResult{cross_entropy(logits, targets), count_correct(logits.data(), targets),
                        targets.dim(0)};
   };
   ImageBatches train_batches(*train_data, [&](const Batch& batch) {
-    if (group.rank() == 0 && batches++ == setup.crash_at_batch) throw Crash("crash");
+    if (group.rank() == 0 && batches == setup.crash_at_batch) throw Crash("crash");
+    ask_if(batches++ == setup.ask_at_batch);
     return result_of(setup.plain ? batch.inputs : with_noise(batch.inputs, rng), batch.targets);
   });
-  ImageBatches test_batches(
-      *test_data, [&](const Batch& batch) { return result_of(batch.inputs, batch.targets); });
+  ImageBatches test_batches(*test_data, [&](const Batch& batch) {
+    ask_if(test_batches_run++ == setup.ask_at_test_batch);
+    return result_of(batch.inputs, batch.targets);
+  });
+  Sgd optimizer(net.named_parameters(), {.lr = setup.lr, .momentum = 0.9});
   Trainer trainer(
       {.model = net,
        .ddp = ddp,
@@ -112,12 +120,16 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
        .timeline = timeline,
        .comm_hook = hook.get(),
        .run_dir = run_dir.get(),
-       .step_log_dir = setup.dir},
+       .step_log_dir = setup.dir,
+       .asked_to_stop = setup.ask_rank < 0 ? nullptr : std::function<int()>([&] { return asked; }),
+       .now = setup.clock ? setup.clock(group.rank()) : SaveTimer::Clock::now},
       {.epochs = setup.epochs,
        .max_steps = setup.max_steps,
        .grad_accum_steps = setup.accumulate,
        .log_interval = setup.log_interval,
        .checkpoint_every = setup.checkpoint_every,
+       .checkpoint_minutes = setup.checkpoint_minutes,
+       .keep_checkpoints = setup.keep_checkpoints,
        .evaluate_every = setup.evaluate_every,
        .evaluate_first = setup.evaluate_first,
        .best_by = setup.best_by,

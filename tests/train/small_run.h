@@ -6,6 +6,7 @@
 #include "lockstep/train/trainer.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct Setup {
   std::string dir = {};
   int64_t crash_at_batch = -1;  // rank 0 throws in its n-th batch
   bool resume = false;
+  int ask_rank = -1;  // who is asked to stop, by SIGTERM; -1: nobody, and nobody listens either
+  int64_t ask_at_batch = -1;       // in its n-th batch of training from where it starts
+  int64_t ask_at_test_batch = -1;  // or of evaluation
+  double checkpoint_minutes = 0;
+  int64_t keep_checkpoints = 0;
+  std::function<SaveTimer::Now(int rank)> clock = nullptr;  // of each rank; null: the machine's
   double first_cap_mb = 1;
   std::string comm_hook = {};
   DdpMode mode = DdpMode::kOverlapped;
