@@ -49,6 +49,12 @@ DistributedSampler::DistributedSampler(const SamplerOptions& options) : options_
         "DistributedSampler: the global batch (", world_size, " x ", batch_size, " = ",
         global_batch(options_), ") is larger than the data set (", size,
         " samples); choose a smaller batch size");
+  const int64_t rest = size % global_batch(options_);
+  check(last_batch != LastBatch::kError || rest == 0, "DistributedSampler: ", size, " samples are ",
+        size / global_batch(options_), " global batches of ", world_size, " x ", batch_size,
+        " and ", rest,
+        " samples more, which some ranks would lack; pad, drop or join "
+        "them, or choose another batch size");
 }
 
 int64_t DistributedSampler::batches() const {

@@ -19,8 +19,9 @@ enum class LastBatch {
   kDrop,  // for training: they are left out of this epoch
   kPad,  // for training: samples from the epoch's beginning fill the batch up; all ranks' parts are
          // equal
-  kKeep,  // for evaluation: each sample once; the ranks' parts of the last batch differ by at most
-          // one and may be empty
+  kKeep,   // for evaluation: each sample once; the ranks' parts of the last batch differ by at most
+           // one and may be empty. In training such a batch weighs less (Trainer)
+  kError,  // there must be none
 };
 
 struct SamplerOptions {
@@ -51,8 +52,9 @@ class SampledEpoch {
 
 class DistributedSampler {
  public:
-  /// Throws ArgumentError for sizes below 1, a rank outside the world, or a global batch larger
-  /// than the data set (kDrop and kPad; there would be no whole batch).
+  /// Throws ArgumentError for sizes below 1, a rank outside the world, a global batch larger than
+  /// the data set (unless kKeep; there would be no whole batch), or with kError for samples that do
+  /// not fill a last one.
   explicit DistributedSampler(const SamplerOptions& options);
 
   const SamplerOptions& options() const { return options_; }

@@ -126,6 +126,7 @@ int64_t Join::finish(DataParallel& ddp, const std::function<void()>& after_backw
       open_ = false;
       return shadowed;
     }
+    for (const NamedParameter& named : ddp.parameters()) Variable(named.parameter).zero_grad();
     shadow_backward(ddp);
     if (after_backward) after_backward();
   }

@@ -56,7 +56,8 @@ class Join {
   /// finish(). Throws ArgumentError for a module with SyncBatchNorm, whose forward communicates.
   void step();
 
-  /// When this rank has no batch left. Collective; returns when no rank has one. `after_backward`
+  /// When this rank has no batch left. Collective; returns when no rank has one. What it has
+  /// accumulated meanwhile is forgotten. `after_backward`
   /// is what the loop does between a synchronised backward and the next batch, with the gradients
   /// as on the other ranks: clipping, the schedule, the optimizer's step. What else communicates in
   /// the others' loop has to be in it. Returns the number of steps that were shadowed. The next

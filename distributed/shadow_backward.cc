@@ -9,8 +9,9 @@
 namespace lockstep {
 namespace {
 
-/// A scalar that depends on all trained parameters, with gradients of zero. In launch order, so
-/// that each bucket goes as soon as it is filled, and a plan made from the order of arrival stays.
+/// A scalar that depends on all trained parameters and adds zero to their gradients. In launch
+/// order, so that each bucket goes as soon as it is filled, and a plan made from the order of
+/// arrival stays.
 Variable zero_of(const DataParallel& ddp) {
   std::vector<Variable> inputs;
   for (const Bucket& bucket : ddp.plan().buckets) {
@@ -35,7 +36,6 @@ void shadow_backward(DataParallel& ddp) {
   check(!ddp.options().static_graph,
         "shadow_backward: with static_graph each backward of a rank reaches the same parameters, "
         "and this one reaches none; use find_unused_parameters");
-  for (const NamedParameter& named : ddp.parameters()) Variable(named.parameter).zero_grad();
   if (ddp.options().find_unused_parameters) return ddp.contribute_nothing();
   zero_of(ddp).backward();
 }

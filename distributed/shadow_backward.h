@@ -6,7 +6,7 @@
 namespace lockstep {
 
 /// Takes part in the other ranks' synchronised backward: the same collectives in the same order,
-/// with gradients of zero in place of this rank's, whatever it had accumulated before. Afterwards
+/// with what this rank has accumulated under no_sync() since zero_grad(), or zeros. Afterwards
 /// grad() is on this rank what it is on the others, so the same optimizer step keeps the replicas
 /// equal. Parameters that the others leave out stay without a gradient
 /// (DdpOptions::find_unused_parameters). Not within no_sync(). Throws ArgumentError with

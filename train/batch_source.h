@@ -43,9 +43,9 @@ class BatchSource {
   virtual void begin_epoch(int64_t epoch, int64_t start = 0) = 0;
   /// Takes the next batch; false at the end of the epoch.
   virtual bool load() = 0;
-  /// Forward and loss of the first batch that was loaded and not run yet. `counted` may be 0, in an
-  /// evaluation by passing the model over; in training the loss depends on the parameters all the
-  /// same, with gradients of 0, so that the other ranks do not wait for this one.
+  /// Forward and loss of the first batch that was loaded and not run yet. `counted` may be 0, by
+  /// passing the model over without a loss; the trainer takes part in the other ranks' backward all
+  /// the same, so that they do not wait for this one.
   virtual BatchResult run() = 0;
 
   /// Whether the first loss of one batch is about more items than that of another, so that the mean
@@ -56,22 +56,26 @@ class BatchSource {
 };
 
 /// What a loader (data/loader.h, data/text/text_batch.h) yields, and a function that gives loss,
-/// correct and counted of a batch. Batches without samples, a rank's part of an evaluation's last
-/// one, are not handed to it.
+/// correct and counted of a batch. Batches without samples, a rank's part of the last one with
+/// LastBatch::kKeep, are not handed to it.
 template <class Loader>
 class LoaderSource : public BatchSource {
  public:
   using BatchOf = typename decltype(std::declval<Loader&>().next())::value_type;
   using Fn = std::function<BatchResult(const BatchOf&)>;
 
-  /// `loader` must outlive this.
-  LoaderSource(Loader& loader, Fn fn) : loader_(loader), fn_(std::move(fn)) {}
+  /// `loader` must outlive this. With `weighs`, batches count by their samples: for training on
+  /// some that are not full.
+  LoaderSource(Loader& loader, Fn fn, bool weighs = false)
+      : loader_(loader), fn_(std::move(fn)), weighs_(weighs) {}
 
   int64_t batches() const override { return loader_.batches(); }
   void begin_epoch(int64_t epoch, int64_t start) override {
     loaded_.clear();
     loader_.begin_epoch(epoch, start);
   }
+  bool weighs() const override { return weighs_; }
+  int64_t weight() const override { return loaded_.back().size(); }
   bool load() override {
     auto batch = loader_.next();
     if (batch) loaded_.push_back(*std::move(batch));
@@ -93,6 +97,7 @@ class LoaderSource : public BatchSource {
  private:
   Loader& loader_;
   Fn fn_;
+  const bool weighs_;
   std::deque<BatchOf> loaded_;
 };
 

@@ -5,6 +5,7 @@
 #include "lockstep/base/failpoint.h"
 #include "lockstep/distributed/global_count.h"
 #include "lockstep/distributed/replica_check.h"
+#include "lockstep/distributed/shadow_backward.h"
 #include "lockstep/optim/clip.h"
 
 #include <algorithm>
@@ -176,7 +177,9 @@ bool Trainer::train_step() {
       const ScopedSpan span(timeline, Activity::kForward);
       failpoint("trainer.forward");
       result = parts_.train_data.run();
-      loss = times(result.loss, weighs ? shares_[static_cast<size_t>(i)] : alike);
+      if (result.loss.defined()) {
+        loss = times(result.loss, weighs ? shares_[static_cast<size_t>(i)] : alike);
+      }
       if (result.second.loss.defined()) loss = loss + times(result.second.loss, alike);
     }
     {
@@ -210,6 +213,10 @@ bool Trainer::train_step() {
 }
 
 void Trainer::backward(const Variable& loss, bool synchronize) {
+  if (!loss.defined()) {  // this rank's part of the batch is empty
+    if (synchronize) shadow_backward(parts_.ddp);
+    return;
+  }
   if (synchronize) return loss.backward();
   const NoSync accumulate_only = parts_.ddp.no_sync();
   loss.backward();

@@ -26,6 +26,7 @@ void add_loop_flags(CLI::App& app, TrainerFlags& flags, const TrainerWords& word
   app.add_option("--batch-size", flags.batch_size, words.samples + " per process and micro-batch")
       ->check(positive());
   add_eval_batch_size(app, flags, words);
+  add_uneven_flag(app, flags.uneven, words.joins);
   app.add_option("--grad-accum-steps", flags.grad_accum_steps, "Micro-batches per optimizer step")
       ->check(positive());
   add_amp_flag(app, flags.amp);
@@ -91,6 +92,9 @@ std::string wrong_trainer_flags(const CLI::App& app, const TrainerFlags& flags) 
     return "--checkpoint-every, --checkpoint-minutes, --keep-checkpoints, --overwrite and --resume "
            "auto want an --output-dir";
   }
+  if (flags.uneven.uneven == "join" && flags.ddp.static_graph) {
+    return "--uneven join lets ranks without samples use no parameter; it takes no --static-graph";
+  }
   if (!flags.faults.faults.empty() && flags.ddp.mode == "local") {
     return "--ddp-mode local does not communicate; it takes no --fault";
   }
@@ -116,6 +120,7 @@ std::vector<RunTrait> trainer_traits(const TrainerFlags& flags, int world) {
                                {"--batch-size", str(flags.batch_size)},
                                {"--grad-accum-steps", str(flags.grad_accum_steps)},
                                {"--seed", str(flags.seed)}};
+  for (RunTrait& trait : uneven_traits(flags.uneven)) all.push_back(std::move(trait));
   for (RunTrait& trait : amp_traits(flags.amp)) all.push_back(std::move(trait));
   for (RunTrait& trait : optimizer_traits(flags.optimizer)) all.push_back(std::move(trait));
   for (RunTrait& trait : ddp_traits(flags.ddp)) all.push_back(std::move(trait));

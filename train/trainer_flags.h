@@ -7,6 +7,7 @@
 #include "lockstep/train/group_flags.h"
 #include "lockstep/train/optimizer_flags.h"
 #include "lockstep/train/run_dir.h"
+#include "lockstep/train/uneven_flag.h"
 
 #include <cstdint>
 #include <set>
@@ -27,6 +28,7 @@ struct TrainerFlags {
   int64_t batch_size = 32;  // of each process
   int64_t eval_batch_size = 128;
   int64_t grad_accum_steps = 1;
+  UnevenFlag uneven;
   uint64_t seed = 1;
   OptimizerFlags optimizer;
   AmpFlag amp;
@@ -55,10 +57,11 @@ struct TrainerFlags {
 struct TrainerWords {
   std::string samples = "Images";
   std::string epochs = "--epochs";  // the option with its other names
+  bool joins = true;                // offer --uneven join
   std::string seeded = "the weights, the order of the data, the augmentation";
 };
 
-/// --epochs, --max-steps, batch sizes, --grad-accum-steps, --amp.
+/// --epochs, --max-steps, batch sizes, --uneven, --grad-accum-steps, --amp.
 void add_loop_flags(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);
 void add_eval_batch_size(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);
 void add_seed_flag(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);

@@ -1,5 +1,6 @@
 #include "lockstep/distributed/comm/make_process_group.h"
 
+#include "lockstep/base/failpoint.h"
 #include "lockstep/distributed/comm/gloo_group.h"
 #include "lockstep/distributed/comm/interface.h"
 #include "lockstep/distributed/comm/job_token.h"
@@ -25,6 +26,7 @@ std::string chosen_address(const ProcessGroupOptions& options) {
 /// The group of the ranks that have met at `store`, which rank 0 serves at `info.master_addr`.
 JoinedGroup join_over_gloo(std::shared_ptr<Store> store, const RankInfo& info,
                            const std::string& chosen, const ProcessGroupOptions& options) {
+  failpoint("make_process_group.after_meeting");
   const std::string own = chosen.empty() ? comm::local_address_towards(info.master_addr) : chosen;
   RankPlace place = comm::find_place(*store, comm::own_seat(own), info.rank, info.world_size,
                                      options.start_timeout);
@@ -37,6 +39,7 @@ JoinedGroup join_over_gloo(std::shared_ptr<Store> store, const RankInfo& info,
 }
 
 JoinedGroup join(const RankEnv& rank, const ProcessGroupOptions& options) {
+  failpoint("make_process_group.before_meeting");
   const Environment env = process_environment();
   const MeetingPoint at = meeting_point(rank, env, options.init_method);
   const bool one_host = rank.local_size == rank.world_size;

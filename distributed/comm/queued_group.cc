@@ -1,5 +1,6 @@
 #include "lockstep/distributed/comm/queued_group.h"
 
+#include "lockstep/base/failpoint.h"
 #include "lockstep/base/thread_signals.h"
 
 #include <numeric>
@@ -106,6 +107,7 @@ void QueuedGroup::work_loop() {
     log_->begun(work->op());
     try {
       const OpLabel label(work->op().label);  // of what run() issues in turn
+      failpoint("queued_group.before_run");
       run(work->op());
     } catch (const std::exception& e) {
       error = e.what();

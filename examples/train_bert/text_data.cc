@@ -163,7 +163,7 @@ DistributedSampler text_sampler(const TextDataset& data, const TrainerFlags& fla
                              .world_size = world,
                              .seed = flags.seed,
                              .shuffle = train,
-                             .last_batch = train ? LastBatch::kDrop : LastBatch::kKeep});
+                             .last_batch = train ? last_batch_of(flags.uneven) : LastBatch::kKeep});
 }
 
 }  // namespace lockstep::train_bert

@@ -15,13 +15,14 @@ namespace lockstep::train_resnet {
 namespace {
 
 DistributedSampler sampler(const Options& o, const Dataset& data, bool train, int rank, int world) {
-  return DistributedSampler({.size = data.size(),
-                             .batch_size = train ? o.trainer.batch_size : o.trainer.eval_batch_size,
-                             .rank = rank,
-                             .world_size = world,
-                             .seed = o.trainer.seed,
-                             .shuffle = train,
-                             .last_batch = train ? LastBatch::kDrop : LastBatch::kKeep});
+  return DistributedSampler(
+      {.size = data.size(),
+       .batch_size = train ? o.trainer.batch_size : o.trainer.eval_batch_size,
+       .rank = rank,
+       .world_size = world,
+       .seed = o.trainer.seed,
+       .shuffle = train,
+       .last_batch = train ? last_batch_of(o.trainer.uneven) : LastBatch::kKeep});
 }
 
 std::vector<RunTrait> traits(const Options& o, int world) {
@@ -93,7 +94,8 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
                          count_correct(logits.data(), batch.targets), batch.size()};
     };
   };
-  ImageBatches train_batches(train_data, batch_fn(o.label_smoothing));
+  ImageBatches train_batches(train_data, batch_fn(o.label_smoothing),
+                             last_batch_of(o.trainer.uneven) == LastBatch::kKeep);
   ImageBatches test_batches(test_data, batch_fn(0));
   Generator rng(seed + 1 + static_cast<uint64_t>(rank));
   const TrainResult result =

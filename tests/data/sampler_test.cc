@@ -97,6 +97,18 @@ TEST_CASE("drop leaves less than a global batch out, and no sample comes twice")
   }
 }
 
+TEST_CASE("error refuses samples that do not fill a last batch, with the numbers") {
+  const SamplerOptions options{
+      .size = 101, .batch_size = 5, .world_size = 3, .last_batch = LastBatch::kError};
+  CHECK_THROWS_WITH_AS(
+      DistributedSampler{options},
+      doctest::Contains("101 samples are 6 global batches of 3 x 5 and 11 samples"), ArgumentError);
+  SamplerOptions even = options;
+  even.size = 105;
+  CHECK(DistributedSampler(even).batches() == 7);
+  CHECK(all_samples(even, 3, 1).size() == 105);
+}
+
 TEST_CASE("pad gives every rank full batches, every sample, and the fewest repetitions") {
   for (int world : {1, 2, 3, 4}) {
     SamplerOptions options{.size = 101, .batch_size = 5, .seed = 3, .last_batch = LastBatch::kPad};

@@ -42,11 +42,12 @@ struct Part {
   int64_t first, count;
 };
 
-/// An epoch of given parts; a second loss, alike for all batches, if wanted.
+/// An epoch of given parts; a second loss, alike for all batches, if wanted. Without items the loss
+/// is a mean over none, or there is none.
 class Source : public BatchSource {
  public:
-  Source(Net& net, std::vector<Part> parts, bool second)
-      : net_(net), parts_(std::move(parts)), second_(second) {}
+  Source(Net& net, std::vector<Part> parts, bool second, bool passes_over = false)
+      : net_(net), parts_(std::move(parts)), second_(second), passes_over_(passes_over) {}
 
   int64_t batches() const override { return static_cast<int64_t>(parts_.size()); }
   void begin_epoch(int64_t /*epoch*/, int64_t start) override { loaded_ = run_ = start; }
@@ -55,6 +56,7 @@ class Source : public BatchSource {
   int64_t weight() const override { return part(loaded_ - 1).count; }
   BatchResult run() override {
     const Part& now = part(run_++);
+    if (passes_over_ && now.count == 0) return {};
     const Items batch = items(now.first, now.count);
     BatchResult result{.loss = loss(batch), .counted = now.count, .samples = 1};
     if (second_) result.second = {.loss = loss(items(1000, 2)), .correct = 1, .counted = 2};
@@ -69,13 +71,15 @@ class Source : public BatchSource {
 
   Net& net_;
   std::vector<Part> parts_;
-  bool second_;
+  bool second_, passes_over_;
   int64_t loaded_ = 0, run_ = 0;
 };
 
 struct Case {
   std::vector<std::vector<Part>> parts;  // of each rank, for one step
   bool second = false;
+  bool passes_over = false;
+  bool find_unused = false;
   DdpMode mode = DdpMode::kOverlapped;
   std::string dir = {};
 };
@@ -86,10 +90,12 @@ std::vector<std::vector<double>> train(const Case& wanted) {
   spawn(static_cast<int>(wanted.parts.size()), [&](ProcessGroup& group) {
     const auto rank = static_cast<size_t>(group.rank());
     Net net;
-    Source train_data(net, wanted.parts[rank], wanted.second);
+    Source train_data(net, wanted.parts[rank], wanted.second, wanted.passes_over);
     Source test_data(net, {{static_cast<int64_t>(rank), static_cast<int64_t>(rank)}}, false);
     Timeline timeline;
-    DataParallel ddp(net, group, {.mode = wanted.mode, .timeline = &timeline});
+    DataParallel ddp(
+        net, group,
+        {.mode = wanted.mode, .find_unused_parameters = wanted.find_unused, .timeline = &timeline});
     Sgd optimizer(net.named_parameters(), {.lr = 1});
     Generator rng(1);
     std::unique_ptr<RunDir> run_dir;
@@ -140,6 +146,22 @@ TEST_CASE("three ranks with 7, 2 and 0 items are one process with 9") {
     const auto accumulated =
         train({.parts = {{{0, 3}, {3, 4}}, {{7, 2}, {9, 0}}, {{9, 0}, {9, 0}}}, .second = second});
     for (const auto& weights : accumulated) CHECK(difference(weights, whole) < kRounding);
+  }
+}
+
+TEST_CASE("a rank without items may pass the model over, and what it accumulated before counts") {
+  const auto whole = train({.parts = {{{0, 9}}}})[0];
+  for (const bool find_unused : {false, true}) {
+    for (const DdpMode mode : {DdpMode::kOverlapped, DdpMode::kBucketed, DdpMode::kNaive}) {
+      const auto ranks = train({.parts = {{{0, 3}, {3, 4}}, {{7, 2}, {9, 0}}, {{9, 0}, {9, 0}}},
+                                .passes_over = true,
+                                .find_unused = find_unused,
+                                .mode = mode});
+      for (const auto& weights : ranks) {
+        CHECK(difference(weights, whole) < kRounding);
+        CHECK(weights == ranks[0]);
+      }
+    }
   }
 }
 
