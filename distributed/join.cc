@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/timeline.h"
+#include "lockstep/distributed/comm/op_label.h"
 #include "lockstep/distributed/data_parallel.h"
 #include "lockstep/nn/batch_norm.h"
 #include "lockstep/tensor/ops/copy.h"
@@ -29,6 +30,7 @@ class Join::Votes {
     settle();
     ops::fill(votes_, 0);
     votes_.mutable_data<int32_t>()[group_.rank()] = live ? 1 : 0;
+    const OpLabel label("who still has batches");
     work_ = group_.all_reduce(votes_);
     fresh_ = true;
   }

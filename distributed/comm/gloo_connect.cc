@@ -50,8 +50,9 @@ std::string gloo_message(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
-std::shared_ptr<gloo::Context> connect_gloo(lockstep::Store& store, const std::string& prefix,
-                                            int rank, int size, const GlooGroupOptions& options) {
+std::shared_ptr<AbortableContext> connect_gloo(lockstep::Store& store, const std::string& prefix,
+                                               int rank, int size,
+                                               const GlooGroupOptions& options) {
   // Gloo's own thread inherits the mask: a write to a dead peer would end the process by SIGPIPE.
   const SignalsBlocked blocked;
   try {
@@ -59,10 +60,11 @@ std::shared_ptr<gloo::Context> connect_gloo(lockstep::Store& store, const std::s
     gloo::transport::tcp::attr attributes;
     attributes.hostname = options.host;
     auto device = gloo::transport::tcp::CreateDevice(attributes);
-    auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
+    auto context = std::make_shared<AbortableContext>(rank, size);
     context->setTimeout(options.start_timeout);
     context->connectFullMesh(gloo_store, device);
     context->setTimeout(options.timeout);
+    context->make_abortable();
     return context;
   } catch (const CommError& e) {
     throw CommError(str("make_gloo_group: not all ranks have come: ", e.what()));

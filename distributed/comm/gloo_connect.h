@@ -1,15 +1,14 @@
 // Connecting Gloo's ranks by way of our Store.
 #pragma once
 
+#include "lockstep/distributed/comm/abortable_context.h"
 #include "lockstep/distributed/comm/gloo_group.h"
-
-#include <gloo/context.h>
 
 namespace lockstep::comm {
 
 /// A context in which every rank is connected to every other. Throws CommError.
-std::shared_ptr<gloo::Context> connect_gloo(Store& store, const std::string& prefix, int rank,
-                                            int size, const GlooGroupOptions& options);
+std::shared_ptr<AbortableContext> connect_gloo(Store& store, const std::string& prefix, int rank,
+                                               int size, const GlooGroupOptions& options);
 
 /// Gloo's message without its source location.
 std::string gloo_message(const std::exception& error);

@@ -98,6 +98,7 @@ class GlooGroup : public comm::QueuedGroup {
         // The time-out; or this connection is closed already, and the next one may not be.
       }
     }
+    context_->abort_waits();
   }
 
   std::unique_ptr<ProcessGroup> make_subgroup(const Subgroup& s) override {
@@ -277,7 +278,7 @@ class GlooGroup : public comm::QueuedGroup {
   const std::string prefix_;
   const GlooGroupOptions options_;
   const std::vector<int> ranks_;
-  const std::shared_ptr<gloo::Context> context_;
+  const std::shared_ptr<comm::AbortableContext> context_;
   const std::shared_ptr<comm::RankWatch> watch_;
   std::shared_ptr<comm::RankWatch::Watched> watched_;
   // The worker's from here on.

@@ -34,9 +34,9 @@ using comm::Socket;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// A rank that ends because it has lost another is not to blame: so long the other one has to be
-// found.
-constexpr milliseconds kCulpritWindow{150};
+// Once a rank has failed, the others have so long to notice it, say what they saw and end: one that
+// ends because it has lost another is not to blame.
+constexpr milliseconds kLastWords{1000};
 // Some who send a signal send it twice at once: timeout(1), batch systems.
 constexpr milliseconds kSameRequest{1000};
 
@@ -271,14 +271,11 @@ class Job {
     if (!ending_ && !failures_.empty()) {
       const bool stopping = std::all_of(failures_.begin(), failures_.end(),
                                         [](const Ending& e) { return e.stopped(); });
-      if (!culprit_by_ || (stopping_ && !stopping)) {
+      if (!last_words_by_ || (stopping_ && !stopping)) {
         stopping_ = stopping;
-        culprit_by_ = deadline_ = now + (stopping ? options_.stop_grace : kCulpritWindow);
+        last_words_by_ = deadline_ = now + (stopping ? options_.stop_grace : kLastWords);
       }
-      const bool found = std::any_of(failures_.begin(), failures_.end(), [this](const Ending& e) {
-        return !e.stopped() && !is_victim(e);
-      });
-      if (found || now >= *culprit_by_) end_all(SIGTERM, options_.grace);
+      if (now >= *last_words_by_) end_all(SIGTERM, options_.grace);
     }
     if (ending_ && now >= *deadline_) {
       late_ = late_ || (asks_to_save(asked_) && !killed_);
@@ -377,8 +374,8 @@ class Job {
   bool killed_ = false;
   bool late_ = false;      // ranks that were asked to save took too long
   bool all_well_ = true;   // every rank that has ended has returned 0
-  bool stopping_ = false;  // culprit_by_ is about ranks that have stopped as asked
-  std::optional<steady_clock::time_point> culprit_by_;
+  bool stopping_ = false;  // last_words_by_ is about ranks that have stopped as asked
+  std::optional<steady_clock::time_point> last_words_by_;
   std::optional<steady_clock::time_point> deadline_;
 };
 

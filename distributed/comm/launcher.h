@@ -33,9 +33,9 @@ struct LaunchOptions {
 /// rank 0 keeps the console, its output as it is when that is a terminal.
 ///
 /// Returns 0 once all ranks have returned 0. As soon as one fails, or SIGINT or SIGHUP
-/// arrives here, the others are ended within a second, one line on standard error says which rank
-/// it was, how it ended and its last line of standard error, and the result is its exit code, or
-/// 128 + the signal. No rank outlives the call, not even when this process is killed.
+/// arrives here, the others are ended within two seconds, one line on standard error says which
+/// rank it was, how it ended and its last line of standard error, and the result is its exit code,
+/// or 128 + the signal. No rank outlives the call, not even when this process is killed.
 ///
 /// SIGTERM and SIGUSR1 are handed on to the ranks, which then have `stop_grace` to save and end:
 /// the result is 128 + the signal, or 0 when all were done and returned 0, or as above when one

@@ -58,14 +58,21 @@ bool RankNews::with_store(Call&& call) {
     }
     try {
       call(*store_);
+      note_answer(true);
       return true;
     } catch (const StoreClosed&) {
       if (attempt == 1) lost();
     } catch (const std::exception&) {
-      return false;  // no answer, this time
+      note_answer(false);
+      return false;
     }
   }
   return false;
+}
+
+void RankNews::note_answer(bool answers) {
+  const std::lock_guard lock(mutex_);
+  answers_ = answers;
 }
 
 void RankNews::lost() {
@@ -74,8 +81,8 @@ void RankNews::lost() {
   if (rank_ != 0 && news_[0].gone == 0) news_[0].gone = ++departures_;
 }
 
-void RankNews::tell(const Heartbeat& beat) {
-  with_store([&](Store& store) { store.set(str(prefix_, "beat/", rank_), to_text(beat)); });
+bool RankNews::tell(const Heartbeat& beat) {
+  return with_store([&](Store& store) { store.set(str(prefix_, "beat/", rank_), to_text(beat)); });
 }
 
 void RankNews::tell(const LastWords& words) {
@@ -85,13 +92,14 @@ void RankNews::tell(const LastWords& words) {
   });
 }
 
-void RankNews::ask() {
-  ask_gone();
+bool RankNews::ask() {
+  if (!ask_gone()) return false;
   ask_words();  // afterwards: who is gone and has left none is dead
+  return true;
 }
 
-void RankNews::ask_gone() {
-  with_store([&](Store& store) {
+bool RankNews::ask_gone() {
+  return with_store([&](Store& store) {
     const auto gone = value_of(store, Store::kGone);
     if (!gone) return;
     const std::lock_guard lock(mutex_);
@@ -148,6 +156,11 @@ void RankNews::ask_beats(const std::vector<int>& ranks) {
 std::vector<PeerNews> RankNews::all() const {
   const std::lock_guard lock(mutex_);
   return news_;
+}
+
+bool RankNews::answers() const {
+  const std::lock_guard lock(mutex_);
+  return answers_;
 }
 
 }  // namespace lockstep::comm

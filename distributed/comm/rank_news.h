@@ -24,22 +24,27 @@ class RankNews {
   /// `store`'s calls must end soon: they are what the functions here wait for.
   RankNews(std::unique_ptr<Store> store, std::string prefix, int rank, int size);
 
-  void tell(const Heartbeat& beat);
+  /// Whether the store has answered.
+  bool tell(const Heartbeat& beat);
   void tell(const LastWords& words);
-  /// Asks who has gone and for last words.
-  void ask();
+  /// Asks who has gone and for last words. Whether the store has answered.
+  bool ask();
   /// Asks these ranks' heartbeats.
   void ask_beats(const std::vector<int>& ranks);
 
   /// By rank; this rank's own entry is empty.
   std::vector<PeerNews> all() const;
+  /// Whether the store has answered the last time. While it does not, nothing new is known of any
+  /// rank, but that rank 0 does not answer.
+  bool answers() const;
 
  private:
-  void ask_gone();
+  bool ask_gone();
   void ask_words();
   /// Runs `call` with the store; whether it was answered.
   template <class Call>
   bool with_store(Call&& call);
+  void note_answer(bool answers);
   void lost();
 
   const std::unique_ptr<Store> store_;
@@ -50,6 +55,7 @@ class RankNews {
   std::set<int64_t> words_read_;
   int departures_ = 0;
   bool lost_ = false;  // the store
+  bool answers_ = true;
 };
 
 }  // namespace lockstep::comm

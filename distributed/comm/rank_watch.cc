@@ -110,15 +110,16 @@ void RankWatch::loop() {
 
 void RankWatch::tick() {
   const auto watched = groups();
-  tell_heartbeat(watched);
-  news_.ask();
-  for (const auto& one : watched) look_at(*one);
+  // A store that does not answer keeps the thread waiting once, not at each question.
+  const bool answered = tell_heartbeat(watched);
+  if (answered) news_.ask();
+  for (const auto& one : watched) look_at(*one, answered);
 }
 
-void RankWatch::tell_heartbeat(const std::vector<std::shared_ptr<Watched>>& groups) {
+bool RankWatch::tell_heartbeat(const std::vector<std::shared_ptr<Watched>>& groups) {
   Heartbeat beat{.count = beats_++};
   for (const auto& watched : groups) beat.groups.push_back(activity_of(watched->group));
-  news_.tell(beat);
+  return news_.tell(beat);
 }
 
 Waiting RankWatch::waiting_of(const LoggedGroup& group, const OpRecord& op) const {
@@ -133,16 +134,30 @@ Waiting RankWatch::waiting_of(const LoggedGroup& group, const OpRecord& op) cons
   return waiting;
 }
 
+Blame RankWatch::judge(const Waiting& waiting) const {
+  const auto news = news_.all();
+  const auto now = steady_clock::now();
+  Blame found = blame(waiting, news, now);
+  // Of the others nothing is heard only because rank 0 hands nothing on.
+  if (!found.certain && !news_.answers()) {
+    found = {.certain = false, .ranks = {0}, .text = "rank 0 does not answer"};
+    if (news[0].beat) {
+      found.text += "; it was last heard of " + describe_doing(waiting.group, news[0], now);
+    }
+  }
+  return found;
+}
+
 /// Acts only on what it sees twice in the same operation: a rank that has just ended may have done
 /// its part of it.
-void RankWatch::look_at(Watched& watched) {
+void RankWatch::look_at(Watched& watched, bool ask) {
   const auto op = watched.group.log->progress().running;
   const bool again = op && watched.waiting_in == op->sequence;
   watched.waiting_in = op ? op->sequence : -1;
   if (!again) return;
   const Waiting waiting = waiting_of(watched.group, *op);
-  news_.ask_beats(waiting.ranks);
-  const Blame found = blame(waiting, news_.all(), steady_clock::now());
+  if (ask) news_.ask_beats(waiting.ranks);
+  const Blame found = judge(waiting);
   if (found.certain && std::exchange(watched.suspected, op->sequence) == op->sequence) {
     const std::lock_guard lock(watched.mutex);
     if (watched.fail) {
@@ -187,9 +202,8 @@ std::string RankWatch::explain(const Watched& watched, const Op& op, bool late, 
   const Waiting waiting = waiting_of(watched.group, record);
   const auto deadline = steady_clock::now() + kUntilSeen;
   for (;;) {
-    news_.ask();
-    news_.ask_beats(waiting.ranks);
-    const Blame found = blame(waiting, news_.all(), steady_clock::now());
+    if (news_.ask()) news_.ask_beats(waiting.ranks);
+    const Blame found = judge(waiting);
     certain = found.certain;
     if (certain || late || steady_clock::now() >= deadline) return found.text;
     std::this_thread::sleep_for(milliseconds(10));

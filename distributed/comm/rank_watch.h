@@ -73,9 +73,10 @@ class RankWatch {
  private:
   void loop();
   void tick();
-  void tell_heartbeat(const std::vector<std::shared_ptr<Watched>>& groups);
-  void look_at(Watched& watched);
+  bool tell_heartbeat(const std::vector<std::shared_ptr<Watched>>& groups);
+  void look_at(Watched& watched, bool ask);
   void warn(Watched& watched, const OpRecord& op, const Waiting& waiting, const Blame& found);
+  Blame judge(const Waiting& waiting) const;
   Waiting waiting_of(const LoggedGroup& group, const OpRecord& op) const;
   std::vector<std::shared_ptr<Watched>> groups() const;
   LastWords farewell();

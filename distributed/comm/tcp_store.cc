@@ -164,7 +164,7 @@ std::unique_ptr<Store> TcpStore::connect_again(milliseconds answer_timeout) {
   TcpStoreOptions options = impl_->options;
   options.port = impl_->port;
   options.serve = false;
-  options.timeout = options.answer_timeout = answer_timeout;
+  options.answer_timeout = answer_timeout;
   return std::make_unique<TcpStore>(std::move(options));
 }
 
