@@ -15,6 +15,7 @@ struct Command {
 
 Command bench_command(CLI::App& program);
 Command compare_command(CLI::App& program);
+Command diagnose_command(CLI::App& program);
 Command doctor_command(CLI::App& program);
 Command export_command(CLI::App& program);
 Command inspect_command(CLI::App& program);

@@ -21,12 +21,13 @@ int main(int argc, char** argv) {
   program.set_version_flag("--version", lockstep::str("lockstep ", lockstep::version(), " (",
                                                       lockstep::build_commit(), ")"));
   const std::vector<lockstep::tools::Command> commands = {
-      lockstep::tools::bench_command(program),   lockstep::tools::compare_command(program),
-      lockstep::tools::doctor_command(program),  lockstep::tools::export_command(program),
-      lockstep::tools::inspect_command(program), lockstep::tools::launch_command(program),
-      lockstep::tools::pack_command(program),    lockstep::tools::predict_command(program),
-      lockstep::tools::report_command(program),  lockstep::tools::tokenize_command(program),
-      lockstep::tools::verify_command(program),  lockstep::tools::vocab_command(program),
+      lockstep::tools::bench_command(program),    lockstep::tools::compare_command(program),
+      lockstep::tools::diagnose_command(program), lockstep::tools::doctor_command(program),
+      lockstep::tools::export_command(program),   lockstep::tools::inspect_command(program),
+      lockstep::tools::launch_command(program),   lockstep::tools::pack_command(program),
+      lockstep::tools::predict_command(program),  lockstep::tools::report_command(program),
+      lockstep::tools::tokenize_command(program), lockstep::tools::verify_command(program),
+      lockstep::tools::vocab_command(program),
   };
   try {
     const auto code = lockstep::parse_command_line(program, lockstep::normalize_flags(argc, argv));

@@ -62,7 +62,6 @@ struct Flags {
   bool sync_bn = false;
   int64_t whole_batch_steps = 2;
   int64_t delay_us = 200;
-  double timeout = 60;
   DdpFlags ddp;
   GroupFlags group;
   FaultFlags faults;
@@ -134,7 +133,7 @@ VerifyOptions options_of(const Flags& f) {
   o.f64 = f.dtype == "f64";
   o.faults = parse_faults(f.faults);
   o.delays = std::chrono::microseconds(f.delay_us);
-  o.timeout = std::chrono::milliseconds(static_cast<int64_t>(f.timeout * 1000));
+  o.timeout = std::chrono::milliseconds(static_cast<int64_t>(f.group.timeout * 1000));
   return o;
 }
 
@@ -209,6 +208,7 @@ Command verify_command(CLI::App& program) {
       "verify", "Prove that N ranks train as one process does, in every mode, for a model");
   app->footer(kFooter);
   const auto f = std::make_shared<Flags>();
+  f->group.timeout = 60;
   const auto positive = CLI::Range(int64_t{1}, int64_t{1'000'000});
   std::vector<std::string> models = resnet_names();
   for (std::string& name : text_model_names()) models.push_back(std::move(name));
@@ -239,8 +239,6 @@ Command verify_command(CLI::App& program) {
   app->add_option("--seed", f->task.seed, "Seed of weights and data");
   app->add_option("--delay-us", f->delay_us, "Random delays up to this; 0: none")
       ->check(CLI::Range(0, 1'000'000));
-  app->add_option("--timeout", f->timeout, "Seconds that a collective may take")
-      ->check(CLI::Range(0.001, 86400.0));
   add_amp_flag(*app, f->amp);
   add_ddp_flags(*app, f->ddp);
   add_group_flags(*app, f->group);

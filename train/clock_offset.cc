@@ -1,6 +1,7 @@
 #include "lockstep/train/clock_offset.h"
 
 #include "lockstep/base/timeline.h"
+#include "lockstep/distributed/comm/op_label.h"
 
 #include <limits>
 
@@ -39,6 +40,7 @@ ClockOffset ask(ProcessGroup& group) {
 }  // namespace
 
 ClockOffset measure_clock_offset(ProcessGroup& group) {
+  const OpLabel label("clocks");
   if (group.rank() != 0) return ask(group);
   for (int rank = 1; rank < group.size(); ++rank) answer(group, rank);
   return {.at_ns = Timeline::now_ns()};

@@ -1,13 +1,21 @@
 #include "lockstep/train/group_flags.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/train/command_line.h"
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <utility>
 
 namespace lockstep {
 namespace {
+
+FlagCheck seconds() { return within(0.001, 86400, "a number of seconds from 0.001 to 86400"); }
+
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
 
 CLI::Validator a_link() {
   return CLI::Validator(
@@ -41,10 +49,24 @@ void add_group_flags(CLI::App& app, GroupFlags& flags) {
       ->check(a_link());
   app.add_option("--round-robin", flags.round_robin, "Spread collectives over so many groups")
       ->check(CLI::Range(1, 64));
+  app.add_option("--start-timeout", flags.start_timeout,
+                 "Seconds to wait for the other ranks to start")
+      ->check(seconds());
+  app.add_option("--timeout", flags.timeout,
+                 "Seconds that one collective may take, waiting for the slowest rank included; the "
+                 "time between collectives does not count")
+      ->check(seconds());
+  app.add_option("--stall-warning", flags.stall_warning,
+                 "Seconds in one collective after which a line names the ranks that are waited for")
+      ->check(seconds());
 }
 
 ProcessGroupOptions process_group_options(const GroupFlags& flags) {
-  return {.interface = flags.interface, .init_method = flags.init_method};
+  return {.start_timeout = milliseconds_of(flags.start_timeout),
+          .timeout = milliseconds_of(flags.timeout),
+          .stall_warning = milliseconds_of(flags.stall_warning),
+          .interface = flags.interface,
+          .init_method = flags.init_method};
 }
 
 void check_group_flags(const GroupFlags& flags, int world) {

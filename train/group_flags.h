@@ -22,6 +22,10 @@ struct GroupFlags {
   bool canonical = false;
   std::string emulated_link;  // empty: the link as it is
   int round_robin = 1;
+  // Seconds, as of ProcessGroupOptions.
+  double start_timeout = 60;
+  double timeout = 30;
+  double stall_warning = 10;
 };
 
 void add_group_flags(CLI::App& app, GroupFlags& flags);

@@ -1,6 +1,7 @@
 #include "lockstep/train/rank_zero.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/op_label.h"
 #include "lockstep/distributed/comm/peer_lost.h"
 
 #include <cstring>
@@ -10,6 +11,7 @@ namespace lockstep {
 
 std::vector<std::byte> broadcast_from_rank_zero(ProcessGroup& group, const char* what,
                                                 const std::function<std::vector<std::byte>()>& fn) {
+  const OpLabel label(what);
   std::vector<std::byte> bytes;
   std::exception_ptr failure;
   int64_t size = -1;  // says that it failed

@@ -26,11 +26,13 @@ bool starts_and_ends(const std::string& name, const char* begin, const char* end
   return name.starts_with(begin) && name.ends_with(end);
 }
 
+bool is_ring_log(const std::string& name) { return starts_and_ends(name, "ring.rank", ".json"); }
+
 bool belongs_to_a_run(const std::string& name) {
   return name == "run.json" || name == "metrics.jsonl" || name == "last.safetensors" ||
          name == "best.safetensors" || name == "bucket_plan.json" || name == "report.html" ||
          name == "trace.json" || starts_and_ends(name, "steps.rank", ".jsonl") ||
-         TensorboardLog::made(name) || is_kept_checkpoint(name) ||
+         is_ring_log(name) || TensorboardLog::made(name) || is_kept_checkpoint(name) ||
          (name.ends_with(".tmp") && belongs_to_a_run(name.substr(0, name.size() - 4)));
 }
 
@@ -114,9 +116,10 @@ RunDir::RunDir(const RunDirOptions& options) : path_(options.path) {
     ::close(lock_fd_);
     throw;
   }
-  if (!options.overwrite) return;
   for (const auto& entry : fs::directory_iterator(path_, error)) {
-    if (!belongs_to_a_run(entry.path().filename())) continue;
+    const std::string name = entry.path().filename();
+    // A run that goes on has none of the failure that it comes from.
+    if (!is_ring_log(name) && !(options.overwrite && belongs_to_a_run(name))) continue;
     std::error_code failed;
     fs::remove(entry.path(), failed);
     if (failed) {

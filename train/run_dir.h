@@ -6,8 +6,9 @@
 //   step-N.safetensors  earlier ones, if they are to be kept (kept_checkpoints.h)
 //   bucket_plan.json    which gradients travel together: what --bucket-plan takes
 //   steps.rankN.jsonl   where each rank's steps spent their time (step_log.h)
-//   report.html         and trace.json, when `lockstep report` has made them
-//   rankN.log           what the other ranks printed, when the launcher made them
+//   ring.rankN.json     each rank's last collectives, if the run has failed: for `lockstep
+//   diagnose` report.html         and trace.json, when `lockstep report` has made them rankN.log
+//   what the other ranks printed, when the launcher made them
 #pragma once
 
 #include <string>

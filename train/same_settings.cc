@@ -1,12 +1,14 @@
 #include "lockstep/train/same_settings.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/op_label.h"
 #include "lockstep/distributed/comm/rank_texts.h"
 
 namespace lockstep {
 
 void require_same_settings(const std::vector<std::pair<std::string, std::string>>& settings,
                            ProcessGroup& group) {
+  const OpLabel label("flags of all ranks");
   std::vector<std::string> lines;
   for (const auto& [name, value] : settings) {
     lines.push_back(str("--", name, " ", value.empty() ? "(not given)" : value));

@@ -1,6 +1,7 @@
 #include "lockstep/train/step_agreement.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/op_label.h"
 
 #include <utility>
 
@@ -14,6 +15,7 @@ void StepAgreement::start(const StepRequest& mine) {
   auto* values = values_.mutable_data<int64_t>();
   values[0] = mine.stop_signal;
   values[1] = mine.save;
+  const OpLabel label("whether to stop or to save");
   work_ = group_.all_reduce(values_, ReduceOp::kMax);
 }
 

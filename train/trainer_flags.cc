@@ -104,7 +104,8 @@ std::string wrong_trainer_flags(const CLI::App& app, const TrainerFlags& flags) 
 std::vector<std::pair<std::string, std::string>> shared_settings(const TrainerFlags& flags,
                                                                  std::set<std::string> own,
                                                                  std::set<std::string> paths) {
-  own.insert({"grace", "init-method", "interface", "nproc", "overwrite", "threads"});
+  own.insert({"grace", "init-method", "interface", "nproc", "overwrite", "stall-warning",
+              "start-timeout", "threads", "timeout"});
   paths.insert({"bucket-plan", "output-dir", "resume"});
   std::vector<std::pair<std::string, std::string>> shared;
   for (const auto& [name, value] : flags.settings) {

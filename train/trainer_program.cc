@@ -57,6 +57,9 @@ int run_ranks(const char* program, const TrainerFlags& flags, const RankWork& wo
   } catch (const StoppedBySignal& stopped) {
     if (group->rank() == 0) std::fprintf(stderr, "%s: %s\n", program, stopped.message.c_str());
     return 128 + stopped.signal;
+  } catch (const std::exception& error) {
+    group->abort(error.what());  // so that the others can tell why
+    throw;
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 // Trainer: what it tells of a run.
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/op_label.h"
 #include "lockstep/train/trainer.h"
 
 #include <algorithm>
@@ -24,6 +25,7 @@ void Trainer::require_finite(double loss) const {
 }
 
 void Trainer::log_interval() {
+  const OpLabel label("metrics");
   const Meter::Result train = meter_.reduce(parts_.group);
   meter_.reset();
   if (train.counted > 0) require_finite(train.loss);
@@ -78,6 +80,7 @@ bool Trainer::evaluation_due() const {
 }
 
 Evaluation Trainer::evaluate() {
+  const OpLabel label("evaluation");
   // Where steps do not bring them along, running statistics differ between the ranks until now;
   // rank 0's count, as they are what a checkpoint holds.
   parts_.ddp.broadcast_buffers();

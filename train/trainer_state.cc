@@ -1,5 +1,6 @@
 // Trainer: from and to checkpoints.
 #include "lockstep/base/error.h"
+#include "lockstep/distributed/comm/op_label.h"
 #include "lockstep/distributed/reduce/plan_json.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file.h"
@@ -34,6 +35,7 @@ To bits(From value) {
 }  // namespace
 
 void Trainer::save(bool best) {
+  const OpLabel label("checkpoint");
   ProcessGroup& group = parts_.group;
   Checkpoint checkpoint;
   checkpoint.position = position_;
@@ -88,6 +90,7 @@ bool Trainer::is_reachable(const Position& at) const {
 }
 
 void Trainer::resume(const std::string& path) {
+  const OpLabel label("resume");
   ProcessGroup& group = parts_.group;
   // One rank reads, so the file need not be on every machine.
   const std::vector<std::byte> bytes = broadcast_from_rank_zero(group, "resume", [&] {

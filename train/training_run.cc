@@ -2,6 +2,9 @@
 
 #include "lockstep/autograd/autocast.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
+#include "lockstep/distributed/comm/op_label.h"
+#include "lockstep/distributed/comm/write_op_log.h"
 #include "lockstep/distributed/reduce/comm_hook_runner.h"
 #include "lockstep/train/rank_zero.h"
 #include "lockstep/train/run_info.h"
@@ -83,8 +86,30 @@ void TrainingRun::init_weights(const char* flag, const std::function<std::string
   run_on_rank_zero(group_, flag, [&] { weights_ = load(); });
 }
 
+void TrainingRun::or_leave_word(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    group_.abort(error.what());
+    try {
+      if (!flags_.output_dir.empty()) {
+        write_op_log(group_, op_log_file(flags_.output_dir, group_.rank()), error.what());
+      }
+    } catch (const std::exception& unwritten) {
+      log_warning(str(unwritten.what(), "; lockstep diagnose will lack it"));
+    }
+    throw;
+  }
+}
+
 DataParallel& TrainingRun::wrap(Module& model,
                                 const std::function<DdpOptions(DdpOptions)>& adjust) {
+  or_leave_word([&] { wrap_model(model, adjust); });
+  return *ddp_;
+}
+
+void TrainingRun::wrap_model(Module& model, const std::function<DdpOptions(DdpOptions)>& adjust) {
+  const OpLabel label("wrapping the model");
   model_ = &model;
   DdpOptions options = ddp_options(flags_.ddp, &timeline_);
   if (adjust != nullptr) options = adjust(std::move(options));
@@ -96,7 +121,6 @@ DataParallel& TrainingRun::wrap(Module& model,
   if (!flags_.ddp.bucket_plan.empty()) adopt_bucket_plan(flags_.ddp.bucket_plan, *ddp_);
   optimizer_ = make_optimizer(flags_.optimizer, model.named_parameters());
   ema_ = make_ema(flags_.optimizer, model.named_parameters());
-  return *ddp_;
 }
 
 TrainerOptions TrainingRun::options_for(const TrainingTask& task) const {
@@ -168,6 +192,12 @@ void TrainingRun::throw_stopped(const TrainResult& result) const {
 }
 
 TrainResult TrainingRun::train(const TrainingTask& task) {
+  TrainResult result;
+  or_leave_word([&] { result = run(task); });
+  return result;
+}
+
+TrainResult TrainingRun::run(const TrainingTask& task) {
   check(ddp_ != nullptr, "TrainingRun: wanted wrap() before train()");
   const int64_t steps_per_epoch =
       steps_in_epoch(task.train_data.batches(), flags_.grad_accum_steps);

@@ -64,6 +64,11 @@ class TrainingRun {
   TrainResult train(const TrainingTask& task);
 
  private:
+  /// Runs `work`; when it throws, tells the other ranks why and leaves a ring log for `lockstep
+  /// diagnose`.
+  void or_leave_word(const std::function<void()>& work);
+  void wrap_model(Module& model, const std::function<DdpOptions(DdpOptions)>& adjust);
+  TrainResult run(const TrainingTask& task);
   TrainerOptions options_for(const TrainingTask& task) const;
   void introduce(const TrainingTask& task);
   void resume(Trainer& trainer);
