@@ -2,9 +2,21 @@
 
 #include "command.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <memory>
 
 namespace lockstep::tools {
+
+namespace {
+
+bool resumes(const std::vector<std::string>& command) {
+  return std::any_of(command.begin(), command.end(), [](const std::string& word) {
+    return word == "--resume" || word.starts_with("--resume=");
+  });
+}
+
+}  // namespace
 
 Command launch_command(CLI::App& program) {
   CLI::App* app = program.add_subcommand(
@@ -33,10 +45,22 @@ Command launch_command(CLI::App& program) {
   app->add_option("--grace", *grace,
                   "Seconds that the processes may take to save and end after SIGTERM or SIGUSR1")
       ->check(CLI::Range(0.0, 1e6));
+  app->add_option("--max-restarts", options->max_restarts,
+                  "Start the whole job again when a process has died, at most so many times; the "
+                  "program goes on from its checkpoint if it was given --resume auto")
+      ->check(CLI::Range(0, 1000000));
+  app->add_flag("--restart-with-fewer", options->restart_with_fewer,
+                "Each restart with one process less");
   app->add_option("program", options->command, "The program and its arguments, after --")
       ->required();
   return {app, [options, grace] {
             options->stop_grace = std::chrono::milliseconds(static_cast<int64_t>(*grace * 1000));
+            if (options->max_restarts > 0 && !resumes(options->command)) {
+              std::fputs(
+                  "lockstep: --max-restarts: the program was given no --resume auto; a restart "
+                  "begins from the start\n",
+                  stderr);
+            }
             return launch(*options);
           }};
 }

@@ -40,6 +40,8 @@ constexpr milliseconds kLastWords{1000};
 // Some who send a signal send it twice at once: timeout(1), batch systems.
 constexpr milliseconds kSameRequest{1000};
 
+constexpr int kUsage = 2;  // the exit code of a program that was called wrongly
+
 /// Whether a program may save before it ends by it.
 bool asks_to_save(int signal) { return signal == SIGTERM || signal == SIGUSR1; }
 
@@ -75,6 +77,16 @@ class Job {
       if (rank.pid > 0) ::waitpid(rank.pid, nullptr, 0);
     }
     if (own_log_dir_) drop_empty_logs();
+  }
+
+  /// Whether it has ended by the fault of a rank that may do better next time.
+  bool may_restart() const {
+    return asked_ == 0 &&
+           std::any_of(
+               failures_.begin(), failures_.end(),
+               [](const Ending& e) { return e.failed() && !e.stopped() && e.code != kUsage; }) &&
+           std::none_of(failures_.begin(), failures_.end(),
+                        [](const Ending& e) { return e.code == kUsage; });
   }
 
   int run() {
@@ -391,7 +403,19 @@ int launch(const LaunchOptions& options) {
         "launch: ", options.nnodes,
         " machines need --master-addr, an address of machine 0, and "
         "--master-port, a free port there, the same on all of them");
-  return Job(options).run();
+  check(options.max_restarts >= 0, "launch: wanted max_restarts >= 0, got ", options.max_restarts);
+  check(options.max_restarts == 0 || options.nnodes == 1,
+        "launch: restarts are for one machine; on several let the batch system start all again");
+  LaunchOptions now = options;
+  for (int restart = 1;; ++restart) {
+    // With a port and a token of its own each time: no late rank of the job before gets in.
+    Job job(now);
+    const int code = job.run();
+    if (restart > options.max_restarts || !job.may_restart()) return code;
+    if (options.restart_with_fewer && now.nproc > 1) --now.nproc;
+    std::cerr << "lockstep: restart " << restart << " of " << options.max_restarts << ", with "
+              << now.nproc << (now.nproc == 1 ? " rank" : " ranks") << std::endl;
+  }
 }
 
 int launch_self(LaunchOptions options, const std::vector<std::string>& arguments) {

@@ -25,6 +25,12 @@ struct LaunchOptions {
   std::chrono::milliseconds grace{700};
   /// The same after SIGTERM and SIGUSR1, by which ranks may be asked to save first.
   std::chrono::milliseconds stop_grace{30'000};
+  /// On one machine: how many times the whole job is started again when a rank has died or failed,
+  /// to go on from what the program has saved. Not after a usage error (exit code 2), which would
+  /// come again, and not once the job was asked to end.
+  int max_restarts = 0;
+  /// Each of them with one rank less, down to one: for memory or a device that is gone.
+  bool restart_with_fewer = false;
 };
 
 /// Runs `command` once for each rank with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,

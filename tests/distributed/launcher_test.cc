@@ -9,6 +9,9 @@
 #include <csignal>
 #include <filesystem>
 #include <memory>
+#include <set>
+#include <sstream>
+#include <tuple>
 
 namespace lockstep {
 namespace {
@@ -269,6 +272,72 @@ TEST_CASE("launch: two jobs at once") {
   }
 }
 
+/// A launch of a shell's program with these options; $DIR is a folder of its own.
+std::pair<int, std::string> launch_shell(const std::vector<std::string>& options,
+                                         const std::string& shell, const testing::TempDir& dir) {
+  std::vector<std::string> command{testing::program_path("tools/lockstep"), "launch", "--log-dir",
+                                   "-"};
+  command.insert(command.end(), options.begin(), options.end());
+  command.insert(command.end(), {"--", "sh", "-c", shell, "program", "--resume", "auto"});
+  Process job(command, {.env = {{"DIR", dir.path().string()}}});
+  const int code = job.wait(milliseconds(60'000));
+  return {code, job.err()};
+}
+
+TEST_CASE("launch: after a rank's death all are started again, with another port and secret") {
+  const testing::TempDir dir;
+  // Each start of rank 0 leaves a line; rank 2 dies in the first two.
+  const auto [code, err] = launch_shell(
+      {"--nproc", "3", "--max-restarts", "5"},
+      "if [ $RANK = 0 ]; then echo $WORLD_SIZE $MASTER_PORT $LOCKSTEP_TOKEN >> $DIR/starts; fi; "
+      "if [ $RANK = 2 ]; then echo >> $DIR/two; "
+      "if [ $(wc -l < $DIR/two) -le 2 ]; then sleep 0.3; kill -9 $$; fi; fi; sleep 1",
+      dir);
+  CHECK(code == 0);
+  CHECK(contains(err, "lockstep: rank 2 was killed by signal 9 (Killed)"));
+  CHECK(contains(err, "lockstep: restart 1 of 5, with 3 ranks\n"));
+  CHECK(contains(err, "lockstep: restart 2 of 5, with 3 ranks\n"));
+  CHECK_FALSE(contains(err, "restart 3"));
+  CHECK_FALSE(contains(err, "no --resume"));
+  std::istringstream starts(testing::read_text(dir / "starts"));
+  std::set<std::string> tokens;
+  int lines = 0;
+  for (std::string world, port, token; starts >> world >> port >> token; ++lines) {
+    CHECK(world == "3");
+    tokens.insert(token);
+  }
+  CHECK(lines == 3);
+  CHECK(tokens.size() == 3);
+}
+
+TEST_CASE("launch: restarts end, may have fewer ranks, and are not for what would come again") {
+  const testing::TempDir dir;
+  const std::string fails = "echo $WORLD_SIZE >> $DIR/starts; sleep 0.2; exit ";
+  auto [code, err] = launch_shell({"--nproc", "3", "--max-restarts", "3", "--restart-with-fewer"},
+                                  fails + "7", dir);
+  CHECK(code == 7);
+  CHECK(contains(err, "restart 1 of 3, with 2 ranks\n"));
+  CHECK(contains(err, "restart 2 of 3, with 1 rank\n"));
+  CHECK(contains(err, "restart 3 of 3, with 1 rank\n"));
+  CHECK_FALSE(contains(err, "restart 4"));
+  CHECK(testing::read_text(dir / "starts") == "3\n3\n3\n2\n2\n1\n1\n");
+  for (const char* not_again : {"2", "143", "138"}) {  // wrong usage; stopped as asked
+    std::tie(code, err) =
+        launch_shell({"--nproc", "1", "--max-restarts", "3"}, fails + not_again, dir);
+    CHECK(std::to_string(code) == not_again);
+    CHECK_FALSE(contains(err, "restart"));
+  }
+  Process asked({testing::program_path("tools/lockstep"), "launch", "--nproc", "2",
+                 "--max-restarts", "3", "--log-dir", "-", "--",
+                 testing::program_path("tests/distributed/rank_program"), "saving",
+                 dir.path().string()});
+  pids_in(dir, 2);
+  ::kill(asked.pid(), SIGTERM);
+  CHECK(asked.wait() == 128 + SIGTERM);
+  CHECK_FALSE(contains(asked.err(), "restart 1"));
+  CHECK(contains(asked.err(), "the program was given no --resume auto"));
+}
+
 TEST_CASE("launch: wrong use") {
   const std::string lockstep = testing::program_path("tools/lockstep");
   const auto fails = [](std::vector<std::string> command, int code, const std::string& words) {
@@ -290,6 +359,9 @@ TEST_CASE("launch: wrong use") {
   fails({lockstep, "launch", "--nproc", "1", "--nnodes", "2", "--node-rank", "2", "--master-addr",
          "localhost", "--master-port", "29500", "--", "true"},
         2, "wanted a node rank from 0 to 1, got 2");
+  fails({lockstep, "launch", "--nproc", "1", "--nnodes", "2", "--master-addr", "localhost",
+         "--master-port", "29500", "--max-restarts", "1", "--", "true"},
+        2, "restarts are for one machine");
   TcpStore other({.serve = true, .token = "another job"});
   fails({lockstep, "launch", "--nproc", "2", "--master-port", std::to_string(other.port()), "--",
          "true"},
