@@ -57,6 +57,7 @@ void DataParallel::build() {
                           .skip_unused_buckets = options_.skip_unused_buckets,
                           .frozen = std::move(frozen),
                           .reduction = options_.reduction,
+                          .nonfinite = options_.nonfinite,
                           .timeline = options_.timeline,
                           .at_end = [this] { end_of_step(); }};
   if (options_.broadcast_buffers) reducing.at_begin = [this] { buffers_->start(); };

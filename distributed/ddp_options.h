@@ -36,6 +36,9 @@ struct DdpOptions {
   std::function<int()> buffers_from = nullptr;  // not rank 0's but those of this rank (join.h)
   std::vector<std::string> ignore = {};         // parameters and buffers that stay each rank's own
   BucketReduction reduction = nullptr;          // how a bucket is summed; null: all_reduce
+  /// Called, within backward, before a bucket travels in which an element of this rank's is not
+  /// finite; with two ranks or more, on the CPU. nonfinite.h is one.
+  std::function<void(const GradBucket&)> nonfinite = nullptr;
   Timeline* timeline = nullptr;  // where communication is recorded; must outlive the wrapper
 };
 

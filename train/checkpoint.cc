@@ -63,6 +63,15 @@ Checkpoint parse_metadata(const Metadata& metadata, const std::string& name) {
     if (const auto owed = json.find("evaluation_owed"); owed != json.end()) {
       checkpoint.evaluation_owed = owed->get<bool>();
     }
+    if (json.contains("skipped_steps")) {
+      checkpoint.skipped_steps = integer(json, "skipped_steps", name);
+    }
+    if (const auto sharing = json.find("sharing"); sharing != json.end()) {
+      checkpoint.sharing = {.ranks = integer(*sharing, "ranks", name),
+                            .batch_size = integer(*sharing, "batch_size", name),
+                            .accumulated = integer(*sharing, "accumulated", name),
+                            .batches = integer(*sharing, "batches", name)};
+    }
     for (const Json& trait : json.at("traits")) {
       checkpoint.traits.push_back({trait.at(0), trait.at(1)});
     }
@@ -114,6 +123,13 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   json["best_accuracy"] = checkpoint.best_accuracy;
   if (checkpoint.best_loss) json["best_loss"] = *checkpoint.best_loss;
   if (checkpoint.evaluation_owed) json["evaluation_owed"] = true;
+  if (checkpoint.skipped_steps > 0) json["skipped_steps"] = checkpoint.skipped_steps;
+  if (const auto& sharing = checkpoint.sharing) {
+    json["sharing"] = {{"ranks", sharing->ranks},
+                       {"batch_size", sharing->batch_size},
+                       {"accumulated", sharing->accumulated},
+                       {"batches", sharing->batches}};
+  }
   json["traits"] = Json::array();
   for (const RunTrait& trait : checkpoint.traits) {
     json["traits"].push_back({trait.name, trait.value});
@@ -157,6 +173,13 @@ void take_averages(Checkpoint& checkpoint) {
         [&](const NamedTensor& weight) { return average.name == "average." + weight.name; });
     if (found != checkpoint.model.end()) found->tensor = average.tensor;
   }
+}
+
+std::vector<RunTrait> without_sharing(std::vector<RunTrait> traits) {
+  std::erase_if(traits, [](const RunTrait& trait) {
+    return trait.name == kRanksTrait || trait.name == kBatchTrait || trait.name == kAccumulateTrait;
+  });
+  return traits;
 }
 
 void check_traits(const std::string& name, const std::vector<RunTrait>& checkpoint,

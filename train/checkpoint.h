@@ -22,6 +22,7 @@
 #include "lockstep/optim/optimizer.h"
 #include "lockstep/tensor/named_tensor.h"
 #include "lockstep/train/position.h"
+#include "lockstep/train/sharing.h"
 
 #include <cstddef>
 #include <optional>
@@ -47,6 +48,9 @@ struct Checkpoint {
   /// Stopped before the evaluation that is due at its step, which lies within an epoch: it comes
   /// first when the run goes on.
   bool evaluation_owed = false;
+  int64_t skipped_steps = 0;  // left out because gradients were not finite
+  /// Of the run that wrote it; none in older files.
+  std::optional<Sharing> sharing = std::nullopt;
   std::vector<RunTrait> traits;
   /// By label; empty where the data set has none. Resuming takes no notice of them.
   std::vector<std::string> class_names;
@@ -80,6 +84,13 @@ bool is_checkpoint(const Metadata& metadata);
 
 /// Puts a checkpoint's averages in its weights' place; buffers are not averaged (optim/ema.h).
 void take_averages(Checkpoint& checkpoint);
+
+/// Without those that are about how ranks share samples out (sharing.h), which are compared in
+/// another way where the number of ranks differs.
+std::vector<RunTrait> without_sharing(std::vector<RunTrait> traits);
+inline constexpr const char* kRanksTrait = "--nproc (world size)";
+inline constexpr const char* kBatchTrait = "--batch-size";
+inline constexpr const char* kAccumulateTrait = "--grad-accum-steps";
 
 /// Throws ArgumentError that names the first trait in which this run and the checkpoint differ.
 void check_traits(const std::string& name, const std::vector<RunTrait>& checkpoint,

@@ -31,6 +31,7 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options)
       options_(std::move(options)),
       agreement_(parts_.group),
       save_timer_(options_.checkpoint_minutes, parts_.now),
+      guard_(parts_.nonfinite, options_.nonfinite, parts_.model, parts_.ddp),
       progress_(parts_.console) {
   require_count("epochs", options_.epochs, 1);
   require_count("max_steps", options_.max_steps, 0);
@@ -66,7 +67,7 @@ bool Trainer::finished() const {
 }
 
 TrainResult Trainer::run() {
-  if (parts_.run_dir != nullptr) log_.emplace(*parts_.run_dir, position_);
+  if (parts_.run_dir != nullptr) log_.emplace(*parts_.run_dir, kept_until_);
   if (!parts_.step_log_dir.empty()) {
     step_log_.emplace(StepLog::Options{.directory = parts_.step_log_dir,
                                        .rank = parts_.group.rank(),
@@ -165,7 +166,9 @@ bool Trainer::train_step() {
   {
     const ScopedSpan span(timeline, Activity::kOptimizer);
     parts_.optimizer.zero_grad();
+    guard_.begin_step();
   }
+  const auto sums_before = meter_.sums();
   const bool weighs = parts_.train_data.weighs();
   const double alike = 1.0 / static_cast<double>(micro_batches);
   if (weighs) load_weighed(micro_batches);
@@ -197,12 +200,12 @@ bool Trainer::train_step() {
   }
   {
     const ScopedSpan span(timeline, Activity::kOptimizer);
-    if (std::isfinite(options_.clip_grad_norm)) {
-      clip_grad_norm(parts_.ddp.parameters(), options_.clip_grad_norm);
+    if (const auto why = guard_.end_step(position_.step + 1)) {
+      progress_.say(*why);
+      meter_.set_sums(sums_before);  // its losses may be no numbers either
+    } else {
+      update();
     }
-    parts_.optimizer.set_lr_factor(parts_.schedule(position_.step));
-    parts_.optimizer.step();
-    if (parts_.ema != nullptr) parts_.ema->update();
   }
   ++position_.step;
   ++interval_steps_;
@@ -210,6 +213,15 @@ bool Trainer::train_step() {
   times_.add(summary);
   if (step_log_) step_log_->add(summary, timeline->last_step());
   return true;
+}
+
+void Trainer::update() {
+  if (std::isfinite(options_.clip_grad_norm)) {
+    clip_grad_norm(parts_.ddp.parameters(), options_.clip_grad_norm);
+  }
+  parts_.optimizer.set_lr_factor(parts_.schedule(position_.step));
+  parts_.optimizer.step();
+  if (parts_.ema != nullptr) parts_.ema->update();
 }
 
 void Trainer::backward(const Variable& loss, bool synchronize) {

@@ -14,6 +14,7 @@
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/evaluate.h"
 #include "lockstep/train/meter.h"
+#include "lockstep/train/nonfinite_guard.h"
 #include "lockstep/train/progress.h"
 #include "lockstep/train/run_dir.h"
 #include "lockstep/train/run_log.h"
@@ -43,11 +44,12 @@ struct TrainerParts {
   BatchSource& test_data;  // each sample once over all ranks; run with the model in evaluation
   Generator& rng;          // this rank's stream, if anything draws from one
   Timeline& timeline;
-  CommHook* comm_hook = nullptr;  // of ddp, if its state belongs to the checkpoint
-  Ema* ema = nullptr;             // updated after each step; evaluations use its averages
-  RunDir* run_dir = nullptr;      // rank 0's; null: nothing is written
-  std::string step_log_dir = {};  // for StepLog, given on all ranks or on none; empty: none
-  std::FILE* console = nullptr;   // null: silent
+  CommHook* comm_hook = nullptr;        // of ddp, if its state belongs to the checkpoint
+  NonfiniteWatch* nonfinite = nullptr;  // of ddp; null: nobody looks whether gradients are finite
+  Ema* ema = nullptr;                   // updated after each step; evaluations use its averages
+  RunDir* run_dir = nullptr;            // rank 0's; null: nothing is written
+  std::string step_log_dir = {};        // for StepLog, given on all ranks or on none; empty: none
+  std::FILE* console = nullptr;         // null: silent
   /// The signal by which this rank was asked to stop, 0: by none; called between steps. Given on
   /// all ranks or on none.
   std::function<int()> asked_to_stop = nullptr;
@@ -71,6 +73,8 @@ struct TrainerOptions {
   /// nothing.
   int64_t max_steps = 0;
   int64_t grad_accum_steps = 1;
+  /// Samples of a rank in a micro-batch. Told, a run may go on with another number of ranks.
+  int64_t batch_size = 0;
   double clip_grad_norm = std::numeric_limits<double>::infinity();  // optim/clip.h
   int64_t log_interval = 10;      // optimizer steps between two progress lines
   int64_t checkpoint_every = 0;   // optimizer steps; 0: after each evaluation only
@@ -80,6 +84,7 @@ struct TrainerOptions {
   bool evaluate_first = false;    // also before the first step
   BestBy best_by = BestBy::kAccuracy;
   EvaluationWords words = {};
+  NonfiniteOptions nonfinite = {};
   /// Optimizer steps between two checks that all ranks hold the same parameters, bit for bit
   /// (distributed/replica_check.h); 0: none.
   int64_t check_replicas_every = 0;
@@ -108,13 +113,14 @@ class Trainer {
   int64_t total_steps() const;
 
   /// Collective. Goes on from the checkpoint at `path`, which rank 0 reads for all. Throws on every
-  /// rank when it cannot be read or belongs to another kind of run.
-  void resume(const std::string& path);
+  /// rank when it cannot be read or belongs to another kind of run, or to other ranks whose place
+  /// these cannot take (sharing.h). Returns what other ranks change, for the console.
+  std::string resume(const std::string& path);
   const Position& position() const { return position_; }
 
   /// Collective. Trains to the end of the last epoch, or to the last step. Throws Error when the
-  /// loss is no longer a number or the replicas differ, CommError when a peer is lost, IoError when
-  /// a file cannot be written.
+  /// loss is no longer a number, gradients are not finite or the replicas differ, CommError when a
+  /// peer is lost, IoError when a file cannot be written.
   ///
   /// Asked to stop on any rank, all ranks end after the same step, with a checkpoint: within the
   /// step after the one in which the signal came; after an evaluation, if it came in one.
@@ -138,6 +144,7 @@ class Trainer {
   /// without items counts for 0, and so do all when nobody has any.
   void load_weighed(int64_t micro_batches);
   void backward(const Variable& loss, bool synchronize);
+  void update();
   bool evaluation_due() const;
   Evaluation evaluate();
   void evaluate_first(TrainResult& result);
@@ -148,6 +155,9 @@ class Trainer {
   void log_interval();
   /// Throws Error for a loss that is no longer a number.
   void require_finite(double loss) const;
+  Sharing sharing() const;
+  /// What each rank has of its own, for these ranks.
+  void take_rank_states(const Checkpoint& checkpoint);
   /// Whether training can be there between two steps.
   bool is_reachable(const Position& at) const;
   /// Collective. To `last.safetensors`, and to `best.safetensors` first when `best`.
@@ -158,12 +168,14 @@ class Trainer {
   TrainerParts parts_;
   TrainerOptions options_;
   Position position_;
+  Position kept_until_;  // of the files' lines: as position_, in the steps of those who wrote them
   double best_accuracy_ = -1;
   double best_loss_ = std::numeric_limits<double>::infinity();
   std::vector<double> shares_;  // of a step's micro-batches
   Meter meter_;
   StepAgreement agreement_;
   SaveTimer save_timer_;
+  NonfiniteGuard guard_;
   int stopped_by_ = 0;
   bool evaluation_owed_ = false;  // at this position, which is within an epoch
   StepTimes times_;

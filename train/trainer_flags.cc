@@ -49,6 +49,10 @@ void add_process_flags(CLI::App& app, TrainerFlags& flags) {
                  "Seconds that the processes of --nproc may take to save and end after SIGTERM or "
                  "SIGUSR1")
       ->check(within(0, 1e6, "a time from 0 to 10^6 seconds"));
+  app.add_option("--max-restarts", flags.max_restarts,
+                 "Start all processes of --nproc again, to go on, when one has died; at most so "
+                 "many times")
+      ->check(CLI::Range(0, 1000000));
   app.add_option("--threads", flags.threads,
                  "Compute threads per process; 0: share out the processors")
       ->check(CLI::Range(0, 1024));
@@ -80,6 +84,10 @@ void add_run_flags(CLI::App& app, TrainerFlags& flags) {
   app.add_option("--check-replicas-every", flags.check_replicas_every,
                  "Optimizer steps between checks that all processes hold the same weights; 0: none")
       ->check(count());
+  app.add_option("--on-nonfinite", flags.on_nonfinite,
+                 "Gradients that are not finite: error ends the run, skip leaves the step out, "
+                 "ignore does not look")
+      ->check(CLI::IsMember({"error", "skip", "ignore"}));
   add_fault_flags(app, flags.faults)->excludes(resume);
 }
 
@@ -95,6 +103,13 @@ std::string wrong_trainer_flags(const CLI::App& app, const TrainerFlags& flags) 
   if (flags.uneven.uneven == "join" && flags.ddp.static_graph) {
     return "--uneven join lets ranks without samples use no parameter; it takes no --static-graph";
   }
+  if (flags.max_restarts > 0 && flags.resume != "auto") {
+    return "--max-restarts wants --resume auto and an --output-dir, to go on from";
+  }
+  if (flags.on_nonfinite == "skip" && flags.ddp.comm_hook.starts_with("topk")) {
+    return "--comm-hook topk keeps what it has not sent, and so would keep what is not finite; it "
+           "takes no --on-nonfinite skip";
+  }
   if (!flags.faults.faults.empty() && flags.ddp.mode == "local") {
     return "--ddp-mode local does not communicate; it takes no --fault";
   }
@@ -104,8 +119,8 @@ std::string wrong_trainer_flags(const CLI::App& app, const TrainerFlags& flags) 
 std::vector<std::pair<std::string, std::string>> shared_settings(const TrainerFlags& flags,
                                                                  std::set<std::string> own,
                                                                  std::set<std::string> paths) {
-  own.insert({"grace", "init-method", "interface", "nproc", "overwrite", "stall-warning",
-              "start-timeout", "threads", "timeout"});
+  own.insert({"grace", "init-method", "interface", "max-restarts", "nproc", "overwrite",
+              "stall-warning", "start-timeout", "threads", "timeout"});
   paths.insert({"bucket-plan", "output-dir", "resume"});
   std::vector<std::pair<std::string, std::string>> shared;
   for (const auto& [name, value] : flags.settings) {
@@ -117,9 +132,9 @@ std::vector<std::pair<std::string, std::string>> shared_settings(const TrainerFl
 }
 
 std::vector<RunTrait> trainer_traits(const TrainerFlags& flags, int world) {
-  std::vector<RunTrait> all = {{"--nproc (world size)", str(world)},
-                               {"--batch-size", str(flags.batch_size)},
-                               {"--grad-accum-steps", str(flags.grad_accum_steps)},
+  std::vector<RunTrait> all = {{kRanksTrait, str(world)},
+                               {kBatchTrait, str(flags.batch_size)},
+                               {kAccumulateTrait, str(flags.grad_accum_steps)},
                                {"--seed", str(flags.seed)}};
   for (RunTrait& trait : uneven_traits(flags.uneven)) all.push_back(std::move(trait));
   for (RunTrait& trait : amp_traits(flags.amp)) all.push_back(std::move(trait));

@@ -35,8 +35,9 @@ struct TrainerFlags {
   DdpFlags ddp;
   GroupFlags group;
   int nproc = 1;
-  double grace = 30;  // seconds to save in, after SIGTERM or SIGUSR1
-  int threads = 0;    // 0: this machine's processors shared out
+  int max_restarts = 0;  // of what --nproc starts
+  double grace = 30;     // seconds to save in, after SIGTERM or SIGUSR1
+  int threads = 0;       // 0: this machine's processors shared out
 
   std::string output_dir;
   std::string resume;
@@ -47,6 +48,7 @@ struct TrainerFlags {
   int64_t evaluate_every = 0;
   int64_t log_interval = 50;
   int64_t check_replicas_every = 0;
+  std::string on_nonfinite = "error";
   FaultFlags faults;
 
   std::vector<std::string> arguments;                         // of the command line

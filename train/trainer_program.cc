@@ -42,6 +42,7 @@ int run_ranks(const char* program, const TrainerFlags& flags, const RankWork& wo
       launch.nproc = flags.nproc;
       launch.log_dir = flags.output_dir;
       launch.stop_grace = milliseconds(flags.grace);
+      launch.max_restarts = flags.max_restarts;
       const int code = launch_self(launch, flags.arguments);
       if (code == 128 + SIGINT) tell_how_to_go_on(program, flags.output_dir);
       return code;

@@ -61,6 +61,7 @@ void Trainer::log_interval() {
                                  {"comm_hidden_ms", times_.mean(StepTimes::kHidden, steps)},
                                  {"comm_exposed_ms", times_.mean(StepTimes::kExposed, steps)},
                                  {"comm_bytes", times_.mean(StepTimes::kBytes, steps)}};
+    if (guard_.skips()) fields.emplace_back("skipped_steps", guard_.skipped());
     if (interval_tokens_ > 0)
       fields.emplace_back("tokens_per_second", per_second(interval_tokens_));
     log_->log_interval(position_.epoch, position_.step, fields);

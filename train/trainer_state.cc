@@ -9,6 +9,8 @@
 #include "lockstep/train/rank_zero.h"
 #include "lockstep/train/trainer.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -44,6 +46,8 @@ void Trainer::save(bool best) {
     checkpoint.best_loss = best_loss_;
   }
   checkpoint.evaluation_owed = evaluation_owed_;
+  checkpoint.skipped_steps = guard_.skipped();
+  if (options_.batch_size > 0) checkpoint.sharing = sharing();
   checkpoint.traits = options_.traits;
   checkpoint.class_names = options_.class_names;
   checkpoint.bucket_plan = to_json(parts_.ddp.plan(), parts_.ddp.param_specs());
@@ -89,7 +93,7 @@ bool Trainer::is_reachable(const Position& at) const {
   return before >= 0 && before % steps_per_epoch() == 0 && before / steps_per_epoch() == at.epoch;
 }
 
-void Trainer::resume(const std::string& path) {
+std::string Trainer::resume(const std::string& path) {
   const OpLabel label("resume");
   ProcessGroup& group = parts_.group;
   // One rank reads, so the file need not be on every machine.
@@ -101,12 +105,26 @@ void Trainer::resume(const std::string& path) {
     return copy;
   });
   const Checkpoint checkpoint = parse_checkpoint(bytes, path);
-  check_traits(path, checkpoint.traits, options_.traits);
-  if (checkpoint.rng.dim(0) != group.size() || checkpoint.meter.dim(0) != group.size()) {
-    throw ArgumentError(str("resume ", path, ": wanted ", checkpoint.rng.dim(0),
-                            " ranks as in the checkpoint, got ", group.size()));
+  const int64_t ranks = checkpoint.rng.dim(0);
+  if (checkpoint.meter.dim(0) != ranks ||
+      (checkpoint.sharing && checkpoint.sharing->ranks != ranks)) {
+    throw IoError(str(path, ": its parts are of unlike numbers of ranks; is the file damaged?"));
   }
-  const Position& at = checkpoint.position;
+  const bool other_ranks = ranks != group.size();
+  if (!other_ranks) {
+    check_traits(path, checkpoint.traits, options_.traits);
+  } else {
+    check_traits(path, without_sharing(checkpoint.traits), without_sharing(options_.traits));
+  }
+  const Reshared reshared =
+      other_ranks
+          ? reshare(path, checkpoint.position, checkpoint.sharing.value_or(Sharing{.ranks = ranks}),
+                    sharing(), options_.max_steps > 0)
+          : Reshared{.position = checkpoint.position};
+  check(!other_ranks || checkpoint.comm_hook.empty(), "resume ", path, ": wanted ", ranks,
+        " ranks as in the checkpoint, got ", group.size(),
+        "; its communication hook keeps a state of each rank, which others cannot take over");
+  const Position& at = reshared.position;
   if (!is_reachable(at)) {
     throw IoError(str(path, ": step ", at.step, ", epoch ", at.epoch, ", batch ", at.batch, " of ",
                       parts_.train_data.batches(),
@@ -119,15 +137,48 @@ void Trainer::resume(const std::string& path) {
   if (parts_.comm_hook != nullptr) {
     parts_.comm_hook->load_state(hook_state_of(group.rank(), checkpoint.comm_hook));
   }
-  const int64_t* rng = checkpoint.rng.data<int64_t>() + 2 * group.rank();
-  parts_.rng.set_state({bits<uint64_t>(rng[0]), bits<uint64_t>(rng[1])});
-  const double* sums = checkpoint.meter.data<double>() + 3 * group.rank();
-  meter_.set_sums({sums[0], sums[1], sums[2]});
+  take_rank_states(checkpoint);
   best_accuracy_ = checkpoint.best_accuracy;
   best_loss_ = checkpoint.best_loss.value_or(std::numeric_limits<double>::infinity());
   position_ = at;
+  kept_until_ = checkpoint.position;
   evaluation_owed_ = checkpoint.evaluation_owed;
+  guard_.set_skipped(checkpoint.skipped_steps);
   parts_.ddp.set_steps(at.step);
+  return reshared.notice;
+}
+
+Sharing Trainer::sharing() const {
+  return {.ranks = parts_.group.size(),
+          .batch_size = options_.batch_size,
+          .accumulated = options_.grad_accum_steps,
+          .batches = parts_.train_data.batches()};
+}
+
+void Trainer::take_rank_states(const Checkpoint& checkpoint) {
+  const auto rank = static_cast<int64_t>(parts_.group.rank());
+  const int64_t ranks = checkpoint.rng.dim(0);
+  const int64_t* rng = checkpoint.rng.data<int64_t>();
+  if (rank < ranks) {
+    parts_.rng.set_state({bits<uint64_t>(rng[2 * rank]), bits<uint64_t>(rng[2 * rank + 1])});
+  } else {
+    // A rank that is new has a stream of its own; it may be one that was here before, so no number
+    // that it can have drawn then is drawn again.
+    uint64_t furthest = 0;
+    for (int64_t r = 0; r < ranks; ++r) {
+      furthest = std::max(furthest, bits<uint64_t>(rng[2 * r + 1]));
+    }
+    parts_.rng.set_state({parts_.rng.state().seed, furthest});
+  }
+  const double* sums = checkpoint.meter.data<double>();
+  if (ranks == parts_.group.size()) {
+    meter_.set_sums({sums[3 * rank], sums[3 * rank + 1], sums[3 * rank + 2]});
+    return;
+  }
+  // What counts is their sum over the ranks.
+  std::array<double, 3> all{};
+  for (int64_t k = 0; rank == 0 && k < 3 * ranks; ++k) all[static_cast<size_t>(k % 3)] += sums[k];
+  meter_.set_sums(all);
 }
 
 }  // namespace lockstep

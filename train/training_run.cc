@@ -47,7 +47,7 @@ void preflight_flags(const TrainerFlags& flags, int world) {
       "only that of rank 0; start afresh");
 }
 
-bool preflight_files(const TrainerFlags& flags, const std::vector<RunTrait>& traits,
+bool preflight_files(const TrainerFlags& flags, int world, const std::vector<RunTrait>& traits,
                      const std::function<std::vector<NamedParameter>()>& parameters) {
   if (!flags.output_dir.empty()) RunDir::check(run_dir_options(flags));
   if (!flags.ddp.bucket_plan.empty()) {
@@ -59,7 +59,15 @@ bool preflight_files(const TrainerFlags& flags, const std::vector<RunTrait>& tra
   }
   const std::string from = flags.resume == "auto" ? newest_checkpoint(flags) : flags.resume;
   if (from.empty()) return false;
-  check_traits(from, read_checkpoint_header(from).traits, traits);
+  const Checkpoint header = read_checkpoint_header(from);
+  if (!header.sharing || header.sharing->ranks == world) {
+    check_traits(from, header.traits, traits);
+    return true;
+  }
+  check_traits(from, without_sharing(header.traits), without_sharing(traits));
+  reshare(from, header.position, *header.sharing,
+          {.ranks = world, .batch_size = flags.batch_size, .accumulated = flags.grad_accum_steps},
+          flags.max_steps > 0);
   return true;
 }
 
@@ -115,6 +123,7 @@ void TrainingRun::wrap_model(Module& model, const std::function<DdpOptions(DdpOp
   if (adjust != nullptr) options = adjust(std::move(options));
   hook_ = comm_hook(flags_.ddp);
   if (hook_ != nullptr) options.reduction = run_comm_hook(hook_, group_);
+  options = with_watch(std::move(options));
   options.reduction = faults_.reduction(std::move(options.reduction));
   ddp_ = std::make_unique<DataParallel>(faults_.module(model), group_, std::move(options));
   no_sync_ = faults_.after_wrapping(*ddp_);
@@ -123,10 +132,34 @@ void TrainingRun::wrap_model(Module& model, const std::function<DdpOptions(DdpOp
   ema_ = make_ema(flags_.optimizer, model.named_parameters());
 }
 
+DdpOptions TrainingRun::with_watch(DdpOptions options) {
+  if (flags_.on_nonfinite == "ignore") return options;
+  options.nonfinite = [this](const GradBucket& bucket) { nonfinite_.note(bucket); };
+  if (flags_.faults.faults.empty()) return options;
+  // Faults spoil buckets after the reducer has looked at them.
+  if (options.reduction == nullptr) {
+    options.reduction = [this](const GradBucket& b) { return group_.all_reduce(b.flat); };
+  }
+  options.reduction = nonfinite_.watched(std::move(options.reduction));
+  return options;
+}
+
+NonfiniteOptions TrainingRun::nonfinite_options() const {
+  const bool skip = flags_.on_nonfinite == "skip", alone = group_.size() == 1;
+  // One process alone would have to read all its gradients for it. Where a step is not to be left
+  // out that is not worth its time: the loss tells, a step or a progress line later.
+  const bool look = flags_.on_nonfinite != "ignore" && ddp_->communicates() && (skip || !alone);
+  return {.action = !look  ? OnNonfinite::kIgnore
+                    : skip ? OnNonfinite::kSkip
+                           : OnNonfinite::kError,
+          .look_at_all = alone || hook_ != nullptr};
+}
+
 TrainerOptions TrainingRun::options_for(const TrainingTask& task) const {
   return {.epochs = flags_.epochs,
           .max_steps = flags_.max_steps,
           .grad_accum_steps = flags_.grad_accum_steps,
+          .batch_size = flags_.batch_size,
           .clip_grad_norm =
               flags_.optimizer.clip_grad_norm.value_or(std::numeric_limits<double>::infinity()),
           .log_interval = flags_.log_interval,
@@ -137,6 +170,7 @@ TrainerOptions TrainingRun::options_for(const TrainingTask& task) const {
           .evaluate_first = task.evaluate_first,
           .best_by = task.best_by,
           .words = task.words,
+          .nonfinite = nonfinite_options(),
           .check_replicas_every = flags_.check_replicas_every,
           .traits = task.traits,
           .class_names = task.class_names};
@@ -168,7 +202,7 @@ void TrainingRun::introduce(const TrainingTask& task) {
 
 void TrainingRun::resume(Trainer& trainer) {
   const BucketPlan given = ddp_->plan();
-  trainer.resume(from_);
+  const std::string other_ranks = trainer.resume(from_);
   check(flags_.ddp.bucket_plan.empty() || ddp_->plan() == given, "resume ", from_,
         ": wanted the checkpoint's bucket plan, got another one in ", flags_.ddp.bucket_plan,
         "; use the same, or start afresh in another --output-dir");
@@ -177,6 +211,7 @@ void TrainingRun::resume(Trainer& trainer) {
     optimizer_->set_lr(flags_.optimizer.lr_in_force(), i);
   }
   say(str("resumed from ", from_, " at step ", trainer.position().step));
+  if (!other_ranks.empty()) say(other_ranks);
 }
 
 void TrainingRun::throw_stopped(const TrainResult& result) const {
@@ -213,6 +248,7 @@ TrainResult TrainingRun::run(const TrainingTask& task) {
                    .rng = task.rng,
                    .timeline = timeline_,
                    .comm_hook = hook_.get(),
+                   .nonfinite = &nonfinite_,
                    .ema = ema_.get(),
                    .run_dir = run_dir_.get(),
                    .step_log_dir = flags_.output_dir,

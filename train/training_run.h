@@ -69,6 +69,8 @@ class TrainingRun {
   void or_leave_word(const std::function<void()>& work);
   void wrap_model(Module& model, const std::function<DdpOptions(DdpOptions)>& adjust);
   TrainResult run(const TrainingTask& task);
+  DdpOptions with_watch(DdpOptions options);
+  NonfiniteOptions nonfinite_options() const;
   TrainerOptions options_for(const TrainingTask& task) const;
   void introduce(const TrainingTask& task);
   void resume(Trainer& trainer);
@@ -86,6 +88,7 @@ class TrainingRun {
   std::string weights_;
   Timeline timeline_;
   std::shared_ptr<CommHook> hook_;
+  NonfiniteWatch nonfinite_;
   Module* model_ = nullptr;
   std::unique_ptr<DataParallel> ddp_;
   std::unique_ptr<NoSync> no_sync_;
@@ -98,7 +101,7 @@ class TrainingRun {
 void preflight_flags(const TrainerFlags& flags, int world);
 /// The same of the output directory, the bucket plan for a model's `parameters`, and the
 /// checkpoint to go on from, which a run with `traits` must fit. Returns whether there is one.
-bool preflight_files(const TrainerFlags& flags, const std::vector<RunTrait>& traits,
+bool preflight_files(const TrainerFlags& flags, int world, const std::vector<RunTrait>& traits,
                      const std::function<std::vector<NamedParameter>()>& parameters);
 
 }  // namespace lockstep

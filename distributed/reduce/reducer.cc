@@ -5,6 +5,7 @@
 #include "lockstep/distributed/reduce/bucket_label.h"
 #include "lockstep/distributed/reduce/missing_gradient.h"
 #include "lockstep/tensor/ops/copy.h"
+#include "lockstep/tensor/ops/reduce.h"
 
 #include <algorithm>
 #include <utility>
@@ -165,7 +166,8 @@ void Reducer::launch(size_t bucket) {
   if (state.skipped) return;
   // Scaled before the sum, once: partial sums then stay within the range of a gradient, and NCCL's
   // own average would lose the in-network reduction that its sum has.
-  if (group_.size() > 1) ops::scale(state.view.flat, 1.0 / group_.size());
+  const bool good = ops::scale_and_check(state.view.flat, 1.0 / group_.size());
+  if (!good && options_.nonfinite) options_.nonfinite(state.view);
   times_.launched(bucket);
   state.work = start_labelled(options_.reduction, state.view);
 }

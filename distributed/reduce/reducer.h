@@ -50,8 +50,9 @@ struct ReducerOptions {
   /// The module's other parameters, in the same order on every rank. One that is unfrozen on some
   /// rank is an error on every rank, at the end of the same backward.
   std::vector<NamedParameter> frozen = {};
-  BucketReduction reduction = nullptr;  // null: all_reduce
-  Timeline* timeline = nullptr;         // null: none; must outlive the reducer
+  BucketReduction reduction = nullptr;                         // null: all_reduce
+  std::function<void(const GradBucket&)> nonfinite = nullptr;  // as DdpOptions
+  Timeline* timeline = nullptr;  // null: none; must outlive the reducer
   /// Called in each synchronised backward, on every rank at the same place among the collectives:
   /// before the first bucket, and when all are reduced.
   std::function<void()> at_begin = nullptr;

@@ -67,7 +67,7 @@ void preflight_finetuning(const FinetuneOptions& o, int world) {
   const auto model = [&] {
     return std::make_unique<BertForSequenceClassification>(setting.config, rng);
   };
-  const bool resumes = preflight_files(o.trainer, traits(o, setting, world),
+  const bool resumes = preflight_files(o.trainer, world, traits(o, setting, world),
                                        [&] { return model()->named_parameters(); });
   if (!resumes && setting.trained) load_weights(setting, *model());
 }

@@ -67,7 +67,7 @@ void Pretraining::preflight(int world) {
   TextData text = open_pretraining_text(o, as_text(kept_vocabulary(o.trainer)));
   const std::vector<RunTrait> own = traits(text, world);
   text_sampler(*text.train, o.trainer, true, 0, world);
-  preflight_files(o.trainer, own, [&] {
+  preflight_files(o.trainer, world, own, [&] {
     Generator rng(0);
     return BertForPreTraining(config_of(o, text), rng, o.nsp).named_parameters();
   });

@@ -64,8 +64,8 @@ void preflight(const Options& o, int world) {
   sampler(o, *data.train, true, 0, world);
   sampler(o, *data.test, false, 0, world);
   const auto model = [&] { return make_model(o, *data.train); };
-  const bool resumes =
-      preflight_files(o.trainer, traits(o, world), [&] { return model()->named_parameters(); });
+  const bool resumes = preflight_files(o.trainer, world, traits(o, world),
+                                       [&] { return model()->named_parameters(); });
   if (!resumes && !o.init_weights.empty()) load_init_weights(o, *model());
 }
 

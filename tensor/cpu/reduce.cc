@@ -5,8 +5,10 @@
 #include "lockstep/tensor/cpu/sum_terms.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
+#include <type_traits>
 
 namespace lockstep {
 namespace {
@@ -140,12 +142,59 @@ void sum_of_squares(const Tensor& x, Tensor& total) {
   *total.mutable_data<double>() = std::accumulate(sums, sums + blocks, 0.0);
 }
 
+/// An integer of a number's width, so that a loop over both becomes one of vectors.
+template <class C>
+using flag_t = std::conditional_t<sizeof(C) == 8, int64_t, int32_t>;
+
+/// 1 for infinity and NaN: their difference from themselves is no number.
+template <class C>
+flag_t<C> is_bad(C v) {
+  return static_cast<flag_t<C>>(!(v - v == C(0)));
+}
+
+void scale_and_check(double factor, Tensor& inout, Tensor& finite) {
+  std::atomic<bool> bad = false;
+  dispatch_floating(inout.dtype(), "scale_and_check", [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    T* x = inout.mutable_data<T>();
+    parallel_for(inout.numel(), kGrain,
+                 [x, f = static_cast<C>(factor), &bad](int64_t begin, int64_t end) {
+                   flag_t<C> found = 0;
+                   for (int64_t i = begin; i < end; ++i) {
+                     const C v = static_cast<C>(x[i]) * f;
+                     found |= is_bad(v);
+                     x[i] = T(v);
+                   }
+                   if (found != 0) bad.store(true, std::memory_order_relaxed);
+                 });
+  });
+  *finite.mutable_data<int32_t>() = bad ? 0 : 1;
+}
+
+void all_finite(const Tensor& in, Tensor& finite) {
+  std::atomic<bool> bad = false;
+  dispatch_floating(in.dtype(), "all_finite", [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    const T* x = in.data<T>();
+    parallel_for(in.numel(), kGrain, [x, &bad](int64_t begin, int64_t end) {
+      flag_t<C> found = 0;
+      for (int64_t i = begin; i < end; ++i) found |= is_bad(static_cast<C>(x[i]));
+      if (found != 0) bad.store(true, std::memory_order_relaxed);
+    });
+  });
+  *finite.mutable_data<int32_t>() = bad ? 0 : 1;
+}
+
 }  // namespace
 
 const ReduceKernels kCpuReduce{.sum_to = sum_to,
                                .broadcast_to = broadcast_to,
                                .max = max,
                                .max_backward = max_backward,
-                               .sum_of_squares = sum_of_squares};
+                               .sum_of_squares = sum_of_squares,
+                               .scale_and_check = scale_and_check,
+                               .all_finite = all_finite};
 
 }  // namespace lockstep

@@ -77,6 +77,8 @@ const ReduceKernels kReduce{
     .max = missing_kernel<"max">,
     .max_backward = missing_kernel<"max_backward">,
     .sum_of_squares = missing_kernel<"sum_of_squares">,
+    .scale_and_check = missing_kernel<"scale_and_check">,
+    .all_finite = missing_kernel<"all_finite">,
 };
 
 const SoftmaxKernels kSoftmax{

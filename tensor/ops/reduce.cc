@@ -2,6 +2,7 @@
 
 #include "lockstep/tensor/backend.h"
 #include "lockstep/tensor/ops/check_device.h"
+#include "lockstep/tensor/ops/copy.h"
 #include "lockstep/tensor/ops/elementwise.h"
 
 #include <array>
@@ -78,6 +79,23 @@ void sum_of_squares(const Tensor& x, Tensor& total) {
         total.shape());
   check_device("sum_of_squares", x, total, "the total");
   backend(x.device()).reduce.sum_of_squares(x, total);
+}
+
+bool scale_and_check(Tensor& x, double factor) {
+  if (factor == 1) return true;
+  if (!x.device().is_cpu()) {
+    scale(x, factor);
+    return true;
+  }
+  Tensor finite = Tensor::empty({1}, DType::kI32);
+  backend(x.device()).reduce.scale_and_check(factor, x, finite);
+  return *finite.data<int32_t>() != 0;
+}
+
+bool all_finite(const Tensor& x) {
+  Tensor finite = Tensor::empty({1}, DType::kI32, x.device());
+  backend(x.device()).reduce.all_finite(x, finite);
+  return *to_device(finite, Device::cpu()).data<int32_t>() != 0;
 }
 
 MaxResult max(const Tensor& x, int dim, bool keepdim) {

@@ -16,6 +16,8 @@ struct ReduceKernels {
   void (&max)(const Tensor& x, Tensor& values, Tensor& indices);
   void (&max_backward)(const Tensor& grad, const Tensor& indices, const Dest& grad_x);
   void (&sum_of_squares)(const Tensor& x, Tensor& total);
+  void (&scale_and_check)(double factor, Tensor& x, Tensor& finite);
+  void (&all_finite)(const Tensor& x, Tensor& finite);
 };
 
 namespace ops {
@@ -41,6 +43,13 @@ Tensor sum(const Tensor& x);
 /// total = the sum of the squares of all elements of x, added up in f64; `total` is one f64
 /// element. Of a NaN: NaN.
 void sum_of_squares(const Tensor& x, Tensor& total);
+
+/// x *= factor, and whether every product is finite: in the one pass over memory that scaling is.
+/// Where there is none (a factor of 1), and on a device that would have to be waited for, nobody
+/// looks, and the answer is yes.
+bool scale_and_check(Tensor& x, double factor);
+/// Whether every element is finite. Reads all of x.
+bool all_finite(const Tensor& x);
 
 struct MaxResult {
   Tensor values;

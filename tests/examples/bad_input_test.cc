@@ -234,7 +234,14 @@ TEST_CASE("checkpoints that do not fit") {
   refused({"--threads", "1", "--batch-size", "32", "--output-dir", dir / "run", "--resume", "auto"},
           "--batch-size 64");
   refused(quick({"--resume", dir / "none.safetensors"}), "none.safetensors");
-  refused(with({"--nproc", "2"}), "(world size) 1");
+  // It lies between two epochs, where other ranks may go on; within one it is refused, unless a
+  // step takes as many samples.
+  const auto stopped = run_trainer(quick({"--output-dir", dir / "stopped"}),
+                                   {.env = {{"LOCKSTEP_FAILPOINT", "trainer.forward@3:term"}}});
+  REQUIRE(stopped->exit_code() == 128 + 15);
+  refused(quick({"--output-dir", dir / "stopped", "--resume", "auto", "--nproc", "2"}),
+          "wanted a global batch of 64 = 1 rank x 64 as in the checkpoint, which lies within an "
+          "epoch, got 128 = 2 ranks x 64; give --batch-size 32 or 1 rank, or go on from");
   // Sparse: it would not fit into memory, and need not, as its header says what it is.
   testing::write_file(dir / "large", "");
   std::filesystem::resize_file(dir / "large", uintmax_t{1} << 40);

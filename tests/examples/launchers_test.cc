@@ -171,6 +171,24 @@ TEST_CASE("launchers: srun") {
   CHECK_MESSAGE(testing::eventually([&] { return left() == ""; }), left());
 }
 
+TEST_CASE("launchers: srun tells by 138 that its ranks have saved, and the next one goes on") {
+  const testing::TempDir dir;
+  const char* twice =
+      "LOCKSTEP_FAILPOINT=trainer.forward@3:usr1 srun --overcommit -n 3 \"$@\"; code=$?; "
+      "[ $code = 138 ] || { echo \"exit code $code\"; exit 1; }; "
+      "exec srun --overcommit -n 3 \"$@\" --resume auto";
+  const std::string wrong =
+      train_by({testing::program_path("tests/examples/one_node_slurm.sh"), dir / "slurm",
+                std::to_string(free_port()), std::to_string(free_port()), "sh", "-c", twice, "-"},
+               dir);
+  if (contains(wrong, "slurmd needs root") || contains(wrong, "is not installed") ||
+      contains(wrong, "Slurm does not start")) {
+    std::printf("SKIPPED: %s", wrong.c_str());
+    return;
+  }
+  CHECK(wrong == "");
+}
+
 TEST_CASE("launchers: one process of mpirun starts its own") {
   if (!is_in_path(kOpenMpi)) {
     std::puts("SKIPPED: Open MPI is not installed (tools/setup.sh --dev)");

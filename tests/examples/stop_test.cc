@@ -156,5 +156,87 @@ TEST_CASE("before training has begun a signal ends the run at once; Ctrl-C alway
   CHECK_FALSE(contains(run->err(), "stopped by"));
 }
 
+TEST_CASE("a run goes on with other ranks, if a step takes as many samples") {
+  const testing::TempDir dir;
+  const auto with = [&](const char* ranks, const char* batch) {
+    std::vector<std::string> words = arguments(dir / "run");
+    words[1] = ranks;
+    for (size_t k = 0; k < words.size(); ++k) {
+      if (words[k] == "--batch-size") words[k + 1] = batch;
+    }
+    return words;
+  };
+  const auto stopped =
+      run_trainer(with("3", "16"), {.env = {{"LOCKSTEP_FAILPOINT", "trainer.forward@7:term"}}});
+  REQUIRE(stopped->exit_code() == kStopped);
+  const auto refused = run_trainer(with("2", "16"));
+  CHECK(refused->exit_code() == 2);
+  CHECK_MESSAGE(
+      contains(refused->err(),
+               "wanted a global batch of 96 = 3 ranks x 16 x 2 as in the checkpoint, which "
+               "lies within an epoch, got 64 = 2 ranks x 16 x 2; give --batch-size 24 or"),
+      refused->err());
+  const auto resumed = run_trainer(with("2", "24"));
+  CHECK_MESSAGE(resumed->exit_code() == 0, resumed->out() << resumed->err());
+  CHECK(contains(resumed->out(), "last.safetensors at step 5"));
+  CHECK(contains(resumed->out(),
+                 "global batch 96 = 2 ranks x 24 x 2 instead of 96 = 3 ranks x 16 x 2"));
+}
+
+TEST_CASE("killed at every sixth file, one command ends as if nothing had happened") {
+  const testing::TempDir dir;
+  std::vector<std::string> words = arguments(dir / "run");
+  words.insert(words.end(), {"--max-restarts", "30"});
+  const auto run =
+      run_trainer(words, {.env = {{"LOCKSTEP_FAILPOINT", "atomic_file.after_rename@6"}}});
+  REQUIRE_MESSAGE(run->exit_code() == 0, run->out() << run->err());
+  CHECK(contains(run->err(), "lockstep: rank 0 was killed by signal 9 (Killed)"));
+  CHECK(contains(run->err(), "lockstep: restart 2 of 30, with 3 ranks"));
+  CHECK(testing::read_text(dir / "run/last.safetensors") == file_of_whole_run("last"));
+  CHECK(testing::read_text(dir / "run/best.safetensors") == file_of_whole_run("best"));
+  const auto wrong = run_trainer({"--nproc", "2", "--max-restarts", "1"});
+  CHECK(wrong->exit_code() == 2);
+  CHECK(contains(wrong->err(), "--max-restarts wants --resume auto"));
+}
+
+TEST_CASE("a disk that is full when it is asked to stop: it says so, and what was saved is whole") {
+  const testing::TempDir dir;
+  std::vector<std::string> words = arguments(dir / "run");
+  words.insert(words.end(), {"--checkpoint-every", "2", "--keep-checkpoints", "2"});
+  const auto first =
+      run_trainer(words, {.env = {{"LOCKSTEP_FAILPOINT", "trainer.forward@11:term"}}});
+  REQUIRE(first->exit_code() == kStopped);
+  const std::string last = testing::read_text(dir / "run/last.safetensors");
+  const std::string kept = testing::read_text(dir / "run/step-6.safetensors");
+  CHECK(stopped_step(*first, "SIGTERM") == 7);
+  CHECK(testing::read_text(dir / "run/step-7.safetensors") == last);
+  CHECK_FALSE(std::filesystem::exists(dir / "run/step-4.safetensors"));
+  const auto full = run_trainer(words, {.env = {{"LOCKSTEP_FAILPOINT", "trainer.forward@1:term"}},
+                                        .file_size_limit = 100'000});
+  CHECK(full->exit_code() == 1);  // and not 143, after which a script would go on
+  CHECK_MESSAGE(contains(full->err(), ".safetensors: cannot write"), full->err());
+  CHECK(testing::read_text(dir / "run/last.safetensors") == last);
+  CHECK(testing::read_text(dir / "run/step-6.safetensors") == kept);
+  finish(dir / "run");
+}
+
+TEST_CASE("an output directory that is removed: one line, and a copy of it goes on") {
+  const testing::TempDir dir;
+  const std::string run_dir = dir / "run", copy = dir / "copy";
+  std::vector<std::string> words = arguments(run_dir);
+  words.insert(words.end(), {"--checkpoint-every", "2"});
+  const auto run = start_trainer(words);
+  REQUIRE(testing::eventually(
+      [&] { return contains(testing::read_text(run_dir + "/metrics.jsonl"), "\"step\":4"); },
+      testing::kDeadline));
+  std::filesystem::create_directory(copy);
+  std::filesystem::copy_file(run_dir + "/last.safetensors", copy + "/last.safetensors");
+  std::filesystem::remove_all(run_dir);
+  REQUIRE(run->ends_within(testing::kDeadline));
+  CHECK(run->exit_code() == 1);
+  CHECK_MESSAGE(contains(run->err(), "the directory " + run_dir + " does not exist"), run->err());
+  finish(copy);
+}
+
 }  // namespace
 }  // namespace lockstep

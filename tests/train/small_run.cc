@@ -18,6 +18,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <limits>
 
 namespace lockstep::testing {
 namespace {
@@ -82,10 +83,20 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
   Net net(!setup.plain);
   Timeline timeline;
   const auto hook = setup.comm_hook.empty() ? nullptr : parse_comm_hook(setup.comm_hook);
+  int64_t backwards = 0;
+  // Before the reducer's own.
+  const HookHandle spoil = net.conv.weight.on_grad_ready([&](const Variable& weight) {
+    const int64_t k = backwards++;
+    if (group.rank() != setup.spoil_rank || k < setup.spoil_from || k >= setup.spoil_to) return;
+    Tensor grad = *weight.grad();
+    grad.mutable_data<float>()[7] = std::numeric_limits<float>::infinity();
+  });
+  NonfiniteWatch watch;
   DataParallel ddp(net, group,
                    {.mode = setup.mode,
                     .first_bucket_cap_mb = setup.first_cap_mb,
                     .reduction = hook ? run_comm_hook(hook, group) : nullptr,
+                    .nonfinite = [&](const GradBucket& bucket) { watch.note(bucket); },
                     .timeline = &timeline});
   Generator rng(100 + static_cast<uint64_t>(group.rank()));
   int64_t batches = 0, test_batches_run = 0;
@@ -119,6 +130,7 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
        .rng = rng,
        .timeline = timeline,
        .comm_hook = hook.get(),
+       .nonfinite = &watch,
        .run_dir = run_dir.get(),
        .step_log_dir = setup.dir,
        .asked_to_stop = setup.ask_rank < 0 ? nullptr : std::function<int()>([&] { return asked; }),
@@ -133,6 +145,7 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
        .evaluate_every = setup.evaluate_every,
        .evaluate_first = setup.evaluate_first,
        .best_by = setup.best_by,
+       .nonfinite = setup.nonfinite,
        .traits = {{"--batch-size", str(setup.batch_size)}, {"--comm-hook", setup.comm_hook}}});
   if (setup.resume) trainer.resume(setup.dir + "/last.safetensors");
   Outcome outcome;

@@ -25,8 +25,11 @@ struct Setup {
   int64_t crash_at_batch = -1;  // rank 0 throws in its n-th batch
   bool resume = false;
   int ask_rank = -1;  // who is asked to stop, by SIGTERM; -1: nobody, and nobody listens either
-  int64_t ask_at_batch = -1;       // in its n-th batch of training from where it starts
-  int64_t ask_at_test_batch = -1;  // or of evaluation
+  int64_t ask_at_batch = -1;             // in its n-th batch of training from where it starts
+  int64_t ask_at_test_batch = -1;        // or of evaluation
+  int spoil_rank = -1;                   // whose gradient of conv.weight is not finite
+  int64_t spoil_from = 0, spoil_to = 0;  // in these of its backwards, the end excluded
+  NonfiniteOptions nonfinite = {};
   double checkpoint_minutes = 0;
   int64_t keep_checkpoints = 0;
   std::function<SaveTimer::Now(int rank)> clock = nullptr;  // of each rank; null: the machine's
