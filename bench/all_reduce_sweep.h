@@ -34,7 +34,7 @@ std::vector<SweepPoint> all_reduce_sweep(const SweepOptions& options, ProcessGro
                                          const std::function<void(int64_t)>& progress = {});
 
 /// Medians of a few repetitions on a machine with other work differ by about that.
-inline constexpr int kKneePercent = 20;
+inline constexpr int kKneePercent = 10;
 /// The smallest size that is within kKneePercent of the fastest: larger tensors gain little.
 int64_t knee_of(const std::vector<SweepPoint>& points);
 

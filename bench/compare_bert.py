@@ -2,11 +2,11 @@
 """Steps of BERT's pretraining, Lockstep's beside transformers': same sizes, batch, threads and machine, in one run.
 
     python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch transformers
-    bazel build --config=opt --config=avx512 //bench:bert_step
+    bazel build --config=opt --config=avx512 //bench:train_step
     /tmp/torch/bin/python bench/compare_bert.py
 
-All take turns step by step, in random order. Both sides run forward, the two losses, backward and AdamW, with dropout, in f32
-and in bf16 (Autocast; torch.autocast), on a batch of which every seventh token is masked. transformers computes logits of all
+All take turns step by step, in random order. Both sides run forward, the loss, backward and AdamW, with dropout, in f32 and
+in bf16 (Autocast; torch.autocast), on a batch of which every eighth token is masked. transformers computes logits of all
 tokens; so that the comparison is of one work, PyTorch's side applies the head to the masked tokens alone, as ours does.
 
 Memory is of a process for each side: the most that it held during three steps, less what it held before there was a model,
@@ -14,14 +14,13 @@ less parameters, gradients and the optimizer's two moments, all f32.
 """
 
 import argparse
-import contextlib
 import resource
 import statistics
 import subprocess
 import sys
 import time
 
-from compare_torch import Lockstep, take_turns
+from compare_torch import Lockstep, autocast, take_turns, tell_ratios
 
 SIZES = {"tiny": (2, 128), "mini": (4, 256), "small": (4, 512), "medium": (8, 512), "base": (12, 768), "large": (24, 1024)}
 
@@ -29,35 +28,32 @@ SIZES = {"tiny": (2, 128), "mini": (4, 256), "small": (4, 512), "medium": (8, 51
 class Torch:
     def __init__(self, case, threads, attention, precision):
         import torch
-        from transformers import BertConfig, BertForPreTraining
+        from transformers import BertConfig, BertForMaskedLM
 
         torch.set_num_threads(threads)
         torch.manual_seed(1)
-        layers, hidden = SIZES[case["size"]]
+        layers, hidden = SIZES[case["model"].removeprefix("bert-")]
         self.torch = torch
         self.mixed = precision == "bf16"
-        self.model = BertForPreTraining(BertConfig(
+        self.model = BertForMaskedLM(BertConfig(
             num_hidden_layers=layers, hidden_size=hidden, num_attention_heads=hidden // 64, intermediate_size=4 * hidden,
+            max_position_embeddings=case["length"],
             hidden_dropout_prob=case["dropout"], attention_probs_dropout_prob=case["dropout"],
             attn_implementation=attention)).train()
         tokens = case["batch"] * case["length"]
         self.ids = torch.randint(0, 30522, (case["batch"], case["length"]))
-        self.positions = torch.arange(0, tokens, 7)
+        self.positions = torch.arange(0, tokens, 8)
         self.labels = torch.randint(0, 30522, self.positions.shape)
-        self.next = torch.zeros(case["batch"], dtype=torch.int64)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
 
     def step(self):
-        loss = self.torch.nn.functional.cross_entropy
         self.optimizer.zero_grad()
         start = time.perf_counter()
-        with self.torch.autocast("cpu", self.torch.bfloat16) if self.mixed else contextlib.nullcontext():
-            hidden = self.model.bert(self.ids)
-            masked = hidden.last_hidden_state.flatten(0, 1)[self.positions]
-            total = (loss(self.model.cls.predictions(masked), self.labels)
-                     + loss(self.model.cls.seq_relationship(hidden.pooler_output), self.next))
+        with autocast(self):
+            masked = self.model.bert(self.ids).last_hidden_state.flatten(0, 1)[self.positions]
+            loss = self.torch.nn.functional.cross_entropy(self.model.cls.predictions(masked), self.labels)
         after_forward = time.perf_counter()
-        total.backward()
+        loss.backward()
         after_backward = time.perf_counter()
         self.optimizer.step()
         end = time.perf_counter()
@@ -89,10 +85,11 @@ def memory_table(args, case):
     parts = {}
     for precision in args.precisions:
         own = [sys.executable, __file__, "--measure-torch-memory", precision, "--threads", str(args.threads)]
-        for key, value in case.items():
-            own += [f"--{key}", str(value)]
+        own += ["--size", case["model"].removeprefix("bert-")]
+        for key in ("batch", "length", "dropout"):
+            own += [f"--{key}", str(case[key])]
         torch_mb, parameters = map(float, subprocess.run(own, check=True, capture_output=True, text=True).stdout.split())
-        ours = Lockstep(args.binary, dict(case, precision=precision), args.threads)
+        ours = Lockstep(args.binary, case, args.threads, precision)
         lockstep_mb = [ours.step() for _ in range(3)][-1]["memory_mb"]
         ours.close()
         parts[precision] = [mb - 4 * parameters for mb in (lockstep_mb, torch_mb)]
@@ -104,7 +101,7 @@ def memory_table(args, case):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binary", default="bazel-bin/bench/bert_step")
+    parser.add_argument("--binary", default="bazel-bin/bench/train_step")
     parser.add_argument("--size", default="mini", choices=SIZES)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--length", type=int, default=128)
@@ -114,12 +111,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--measure-torch-memory", choices=["f32", "bf16"], help=argparse.SUPPRESS)
     args = parser.parse_args()
-    case = dict(size=args.size, batch=args.batch, length=args.length, dropout=args.dropout)
+    case = dict(model=f"bert-{args.size}", batch=args.batch, length=args.length, dropout=args.dropout)
     if args.measure_torch_memory:
         return measure_torch_memory(case, args.threads, args.measure_torch_memory)
     sides = {}
     for precision in args.precisions:
-        sides[f"lockstep {precision}"] = Lockstep(args.binary, dict(case, precision=precision), args.threads)
+        sides[f"lockstep {precision}"] = Lockstep(args.binary, case, args.threads, precision)
         for attention in ("sdpa", "eager"):
             sides[f"torch {attention} {precision}"] = Torch(case, args.threads, attention, precision)
     times = take_turns(sides, 3, args.rounds, args.size)
@@ -131,11 +128,7 @@ def main():
     for side in sides:
         print(f"| {side} | " + " | ".join(f"{medians[side][p]:.1f}" for p in parts) + " |")
     print()
-    for precision in args.precisions:
-        best = min((side for side in sides if side.startswith("torch") and side.endswith(precision)),
-                   key=lambda side: medians[side]["total"])
-        ratio = medians[f"lockstep {precision}"]["total"] / medians[best]["total"]
-        print(f"lockstep {precision} / {best}: {ratio:.3f}")
+    tell_ratios(args.precisions, lambda side: medians[side]["total"], sides)
     memory_table(args, case)
 
 

@@ -7,10 +7,11 @@
 
 The two take turns step by step, in random order, because a shared machine drifts more between minutes than the two
 differ. PyTorch runs in both memory formats; the ratio is against the better one. Both sides run forward, cross-entropy,
-backward and SGD with momentum on the same synthetic batch, in f32.
+backward and SGD with momentum on the same synthetic batch, in f32 and in bf16 (Autocast; torch.autocast).
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -28,8 +29,8 @@ CASES = {
 class Lockstep:
     """bench/train_step as a child: one step for each line it reads, its milliseconds as the answer."""
 
-    def __init__(self, binary, case, threads):
-        command = [binary, "--threads", str(threads)]
+    def __init__(self, binary, case, threads, precision="f32"):
+        command = [binary, "--threads", str(threads), "--way", f"local:{precision}" if precision == "bf16" else "local"]
         for key, value in case.items():
             command += [f"--{key}", str(value)]
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
@@ -46,14 +47,20 @@ class Lockstep:
         self.child.wait()
 
 
+def autocast(side):
+    """What the forward of a Torch side runs in."""
+    return side.torch.autocast("cpu", side.torch.bfloat16) if side.mixed else contextlib.nullcontext()
+
+
 class Torch:
-    def __init__(self, case, threads, channels_last):
+    def __init__(self, case, threads, channels_last, precision):
         import torch
         import torchvision
 
         torch.set_num_threads(threads)
         torch.manual_seed(1)
         self.torch = torch
+        self.mixed = precision == "bf16"
         model = getattr(torchvision.models, case["model"])(num_classes=case["classes"])
         if case["size"] <= 64:  # as Lockstep's
             model.conv1 = torch.nn.Conv2d(3, 64, 3, padding=1, bias=False)
@@ -69,7 +76,8 @@ class Torch:
     def step(self):
         start = time.perf_counter()
         self.optimizer.zero_grad()
-        loss = self.loss(self.model(self.x), self.y)
+        with autocast(self):
+            loss = self.loss(self.model(self.x), self.y)
         after_forward = time.perf_counter()
         loss.backward()
         after_backward = time.perf_counter()
@@ -99,18 +107,25 @@ def take_turns(sides, warmup, rounds, name):
     return times
 
 
+def tell_ratios(precisions, total, sides):
+    """Lockstep's step beside the fastest of PyTorch's of the same precision."""
+    for precision in precisions:
+        best = min((side for side in sides if side.startswith("torch") and side.endswith(precision)), key=total)
+        print(f"lockstep {precision} / {best}: {total(f'lockstep {precision}') / total(best):.3f}")
+
+
 def run(name, case, args):
-    sides = {
-        "lockstep": Lockstep(args.binary, case, args.threads),
-        "torch nchw": Torch(case, args.threads, False),
-        "torch channels_last": Torch(case, args.threads, True),
-    }
+    sides = {}
+    for precision in args.precisions:
+        sides[f"lockstep {precision}"] = Lockstep(args.binary, case, args.threads, precision)
+        sides[f"torch nchw {precision}"] = Torch(case, args.threads, False, precision)
+        sides[f"torch channels_last {precision}"] = Torch(case, args.threads, True, precision)
     times = take_turns(sides, args.warmup, args.rounds, name)
 
     def median(side, part):
         return statistics.median(t[part] for t in times[side])
 
-    print(f"\n{name}, {case['size']}x{case['size']}, batch {case['batch']}, f32, {args.threads} threads, "
+    print(f"\n{name}, {case['size']}x{case['size']}, batch {case['batch']}, {args.threads} threads, "
           f"{args.rounds} interleaved rounds (ms, median; p90)\n")
     print("| | forward | backward | optimizer | step | p90 |")
     print("|---|---|---|---|---|---|")
@@ -118,16 +133,15 @@ def run(name, case, args):
         p90 = sorted(t["total"] for t in times[side])[int(0.9 * (args.rounds - 1))]
         parts = " | ".join(f"{median(side, part):.1f}" for part in ("forward", "backward", "optimizer", "total"))
         print(f"| {side} | {parts} | {p90:.1f} |")
-    best = min(("torch nchw", "torch channels_last"), key=lambda side: median(side, "total"))
-    ratio = median("lockstep", "total") / median(best, "total")
-    print(f"\nlockstep / {best}: {ratio:.3f}")
-    return ratio
+    print()
+    tell_ratios(args.precisions, lambda side: median(side, "total"), sides)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default="bazel-bin/bench/train_step")
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--precisions", nargs="+", default=["f32"], choices=["f32", "bf16"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--warmup", type=int, default=3)

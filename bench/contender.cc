@@ -1,7 +1,6 @@
 #include "lockstep/bench/contender.h"
 
 #include "lockstep/autograd/autocast.h"
-#include "lockstep/optim/sgd.h"
 
 #include <time.h>
 
@@ -34,17 +33,16 @@ Contender::Contender(const Workload& workload, const Way& way, ProcessGroup& gro
     : precision_(way.precision),
       timeline_(way.timeline ? std::optional<Timeline>(std::in_place) : std::nullopt),
       batch_(make_batch(workload, group.rank())),
-      replica_(make_loss_model(workload), group, options(way)) {}
+      replica_(make_loss_model(workload.task), group, options(workload, way)) {}
 
-ReplicaOptions Contender::options(const Way& way) {
+ReplicaOptions Contender::options(const Workload& workload, const Way& way) {
   return {.ddp = {.mode = way.mode,
                   .bucket_cap_mb = way.cap_mb,
                   .last_bucket_cap_mb = way.last_cap_mb,
                   .timeline = timeline()},
           .micro_batches = way.sync_every,
-          .optimizer = [](std::vector<NamedParameter> parameters) {
-            return std::make_unique<Sgd>(std::move(parameters),
-                                         SgdOptions{.lr = 0.01, .momentum = 0.9});
+          .optimizer = [&workload](std::vector<NamedParameter> parameters) {
+            return make_optimizer(workload, std::move(parameters));
           }};
 }
 

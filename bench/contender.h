@@ -44,7 +44,7 @@ class Contender {
 
  private:
   Timeline* timeline() { return timeline_ ? &*timeline_ : nullptr; }
-  ReplicaOptions options(const Way& way);
+  ReplicaOptions options(const Workload& workload, const Way& way);
 
   DType precision_;
   std::optional<Timeline> timeline_;

@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   CLI::App app{"What the data-parallel engine costs on one process", "engine_cost"};
   app.footer("Example: engine_cost --model resnet18 --size 32 --times 30");
   app.add_option("--model", workload.task.model, "resnet18, resnet50, ...");
-  app.add_option("--size", workload.task.image_size, "height and width of the images");
+  app.add_option("--size", workload.task.images.image_size, "height and width of the images");
   app.add_option("--batch", workload.batch, "images in a step");
   app.add_option("--threads", threads, "OpenMP threads");
   app.add_option("--times", times, "times that all is made anew; at least 30 for a claim");
@@ -84,9 +84,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "\rround %d/%d", t + 1, times);
   }
   std::printf("\n%s, %d x %d, batch %d, %d thread(s); a step without the engine takes %.1f ms\n\n",
-              workload.task.model.c_str(), static_cast<int>(workload.task.image_size),
-              static_cast<int>(workload.task.image_size), static_cast<int>(workload.batch), threads,
-              median(local_ms));
+              workload.task.model.c_str(), static_cast<int>(workload.task.images.image_size),
+              static_cast<int>(workload.task.images.image_size), static_cast<int>(workload.batch),
+              threads, median(local_ms));
   std::printf("| | median | upper 95 %% bound | ratios |\n|---|---|---|---|\n");
   report("overlapped against local", engine);
   report("timeline on against off", timeline);

@@ -1,6 +1,7 @@
 // Training steps on request: bench/compare_torch.py and bench/compare_ddp.py drive this beside
 // PyTorch. For each line read, the number of a --way, a step is taken in that way and its
-// milliseconds are printed as one line of JSON. Under a launcher every rank reads the same lines.
+// milliseconds are printed as one line of JSON, with the most memory that the process held so far
+// beside what it held before there was a model. Under a launcher every rank reads the same lines.
 
 #include "lockstep/base/error.h"
 #include "lockstep/bench/contender.h"
@@ -12,6 +13,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -41,18 +43,32 @@ bench::Way parse_way(const std::string& text) {
   return way;
 }
 
+/// MB of a line of /proc/self/status: "VmHWM" is the most that was resident, "VmRSS" what is.
+double memory_mb(const std::string& what) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(what + ":")) return std::stod(line.substr(what.size() + 1)) / 1024;
+  }
+  return 0;
+}
+
 int run(int argc, char** argv) {
-  bench::Workload workload{{.model = "resnet18", .image_size = 224, .classes = 1000}, 8};
+  bench::Workload workload{.batch = 8};
+  ModelTask& task = workload.task;
+  task.images = {.image_size = 224, .classes = 1000};
   std::vector<std::string> names = {"overlapped:25"};
   int threads = 2;
   CLI::App app{"One training step for each line on standard input", "train_step"};
   app.footer(
       "Example: train_step --model resnet50 --batch 16 --threads 1 --way local --way "
       "overlapped:25");
-  app.add_option("--model", workload.task.model, "resnet18, resnet50, ...");
-  app.add_option("--size", workload.task.image_size, "height and width of the images");
-  app.add_option("--batch", workload.batch, "images in a step");
-  app.add_option("--classes", workload.task.classes, "classes");
+  app.add_option("--model", task.model, "resnet18, resnet50, bert-mini, bert-base, ...");
+  app.add_option("--size", task.images.image_size, "height and width of the images");
+  app.add_option("--batch", workload.batch, "images or sequences in a step");
+  app.add_option("--classes", task.images.classes, "classes");
+  app.add_option("--length", task.texts.length, "tokens of a sequence, every eighth masked");
+  app.add_option("--dropout", task.texts.dropout,
+                 "of a BERT's hidden values and attention's probabilities");
   app.add_option("--threads", threads, "OpenMP threads");
   app.add_option("--way", names,
                  "how gradients are averaged: overlapped:25, naive, local:bf16, ...");
@@ -60,6 +76,7 @@ int run(int argc, char** argv) {
   omp_set_num_threads(threads);
 
   const auto group = make_process_group();
+  const double before = memory_mb("VmRSS");
   std::vector<std::unique_ptr<bench::Contender>> contenders;
   for (const std::string& name : names) {
     contenders.push_back(std::make_unique<bench::Contender>(workload, parse_way(name), *group));
@@ -70,10 +87,10 @@ int run(int argc, char** argv) {
     const bench::StepCost cost = contenders[which]->step();
     std::printf(
         "{\"forward\": %.3f, \"backward\": %.3f, \"optimizer\": %.3f, \"total\": %.3f, "
-        "\"communication\": %.3f, \"exposed\": %.3f}\n",
+        "\"communication\": %.3f, \"exposed\": %.3f, \"memory_mb\": %.1f}\n",
         cost.times.of(Activity::kForward), cost.times.of(Activity::kBackward),
         cost.times.of(Activity::kOptimizer), cost.wall_ms, cost.times.comm_total,
-        cost.times.comm_exposed);
+        cost.times.comm_exposed, memory_mb("VmHWM") - before);
     std::fflush(stdout);
   }
   return 0;

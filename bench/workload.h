@@ -1,23 +1,28 @@
 // What benchmarks train.
 #pragma once
 
-#include "lockstep/data/loader.h"
-#include "lockstep/train/image_task.h"
-#include "lockstep/train/replica.h"
+#include "lockstep/optim/optimizer.h"
+#include "lockstep/train/model_task.h"
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 namespace lockstep::bench {
 
-/// A residual network on made-up images: the same for all contenders of one benchmark.
+/// A model on made-up data: the same for all contenders of one benchmark.
 struct Workload {
-  ImageTask task{.model = "resnet18", .image_size = 32};
-  int64_t batch = 64;  // images in a step, of each rank
+  ModelTask task{.model = "resnet18",
+                 .images = {.image_size = 32},
+                 .texts = {.length = 128, .words = 30522, .dropout = 0.1}};  // as bert-base's
+  int64_t batch = 64;  // images or sequences in a step, of each rank
 };
 
-/// The model with the loss that is trained: cross-entropy.
-LossModel make_loss_model(const Workload& workload);
 /// What rank `rank` trains on.
 Batch make_batch(const Workload& workload, int rank);
+
+/// Its usual one: AdamW for a BERT, SGD with momentum for a ResNet.
+std::unique_ptr<Optimizer> make_optimizer(const Workload& workload,
+                                          std::vector<NamedParameter> parameters);
 
 }  // namespace lockstep::bench

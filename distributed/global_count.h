@@ -9,9 +9,9 @@
 // batch too much weight: 5 tokens and 1 token would count as 5 / 10 and 1 / 2 instead of 5 / 6 and
 // 1 / 6.
 //
-// All of these are collective, one small all-reduce each; every rank calls them, also one with a
-// count of 0, when no backward is running. Counts are exact up to 2^53. Where a rank's count is
-// negative or not finite every rank throws ArgumentError.
+// All of these are collective, one small all-reduce each; every rank calls them (or begins a
+// GlobalCount), also one with a count of 0, when no backward is running. Counts are exact up to
+// 2^53. Where a rank's count is negative or not finite every rank throws ArgumentError.
 #pragma once
 
 #include "lockstep/autograd/variable.h"
@@ -19,7 +19,22 @@
 
 namespace lockstep {
 
-/// The sum of the ranks' counts, the same bits on every rank.
+/// The sum of the ranks' counts, on its way: what is computed before get() hides the exchange.
+class GlobalCount {
+ public:
+  /// Begins it. Collective; `group` outlives this.
+  GlobalCount(ProcessGroup& group, double local_count);
+  /// The sum, the same bits on every rank; waits for it once.
+  double get();
+
+ private:
+  ProcessGroup* group_;
+  double local_;
+  Tensor totals_;  // the counts, and how many of them are bad
+  WorkPtr work_;
+};
+
+/// The same in one call.
 double global_count(ProcessGroup& group, double local_count);
 
 /// N / (count of all ranks), by which each rank scales its sum. For accumulation: with local_count

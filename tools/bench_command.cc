@@ -135,18 +135,17 @@ void bench_step(const StepArguments& a, ProcessGroup& group, bool speaks) {
   if (!speaks) return;
 
   const OverlapEfficiency efficiency = bench::overlap_efficiency(modes[0], modes[2], modes[3]);
-  const std::string what =
-      str(a.workload.task.model, ", ", a.workload.task.image_size, " x ",
-          a.workload.task.image_size, ", batch ", a.workload.batch, " on each of ", group.size(),
-          " processes (", group.backend(), ") x ", omp_get_max_threads(),
-          omp_get_max_threads() == 1 ? " thread" : " threads", ", ", name_of(precision_of(a.amp)));
+  const std::string what = str(
+      a.workload.task.model, ", ", a.workload.batch, " ", describe_samples(a.workload.task),
+      " on each of ", group.size(), " processes (", group.backend(), ") x ", omp_get_max_threads(),
+      omp_get_max_threads() == 1 ? " thread" : " threads", ", ", name_of(precision_of(a.amp)));
   std::printf("%s; medians of %d steps, ways in turn\n\n%s\n", what.c_str(), a.rounds,
               bench::cost_table(modes).c_str());
   std::printf("By bucket size:\n\n%s\n%s\n", bench::cost_table(caps).c_str(),
               bench::to_text(efficiency).c_str());
   write_picture(a.common.picture, bench::step_chart(what, modes, caps));
   write_json(a.common.json, {{"model", a.workload.task.model},
-                             {"image_size", a.workload.task.image_size},
+                             {"samples", describe_samples(a.workload.task)},
                              {"batch_size", a.workload.batch},
                              {"world_size", group.size()},
                              {"backend", group.backend()},
@@ -169,18 +168,24 @@ Command step_command(CLI::App& bench_app) {
   app->footer(
       "Examples:\n"
       "  lockstep bench step --nproc 2 --model resnet18\n"
+      "  lockstep bench step --nproc 2 --model bert-mini --batch-size 16\n"
       "  lockstep bench step --nproc 2 --model resnet50 --image-size 224 --batch-size 8 "
       "--emulated-link 1gbit\n"
       "  bench/shaped_link.sh 1gbit -- lockstep bench step --model resnet50 --image-size 224 "
       "--batch-size 8");
   const auto a = std::make_shared<StepArguments>();
   add_common(*app, a->common);
-  app->add_option("--model", a->workload.task.model, "resnet8, resnet18, resnet50, ...");
-  app->add_option("--image-size", a->workload.task.image_size, "Height and width, pixels")
+  app->add_option("--model", a->workload.task.model,
+                  "As train_resnet --model, or bert-tiny to bert-large")
+      ->check(CLI::IsMember(model_task_names()));
+  app->add_option("--image-size", a->workload.task.images.image_size, "Height and width, pixels")
       ->check(CLI::Range(8, 1024));
-  app->add_option("--batch-size", a->workload.batch, "Images of each process")
+  app->add_option("--batch-size", a->workload.batch, "Images or sequences of each process")
       ->check(CLI::Range(1, 65536));
-  app->add_option("--classes", a->workload.task.classes, "Classes")->check(CLI::Range(2, 100000));
+  app->add_option("--classes", a->workload.task.images.classes, "Classes")
+      ->check(CLI::Range(2, 100000));
+  app->add_option("--max-seq-length", a->workload.task.texts.length, "Tokens of a sequence")
+      ->check(CLI::Range(1, 65536));
   app->add_option("--bucket-caps-mb", a->caps, "Bucket sizes to try")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 1e6));

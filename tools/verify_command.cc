@@ -1,5 +1,4 @@
 #include "lockstep/autograd/autocast.h"
-#include "lockstep/autograd/ops/loss.h"
 #include "lockstep/distributed/comm/launcher.h"
 #include "lockstep/distributed/comm/make_process_group.h"
 #include "lockstep/distributed/reduce/comm_hook_runner.h"
@@ -8,9 +7,8 @@
 #include "lockstep/train/ddp_flags.h"
 #include "lockstep/train/fault_flags.h"
 #include "lockstep/train/group_flags.h"
-#include "lockstep/train/image_task.h"
+#include "lockstep/train/model_task.h"
 #include "lockstep/train/progress.h"
-#include "lockstep/train/text_task.h"
 #include "lockstep/train/verify/verify.h"
 
 #include "command.h"
@@ -47,8 +45,7 @@ takes the ranks' shares in turn; as one batch it takes them with SyncBN.
 )";
 
 struct Flags {
-  ImageTask task;  // its model may be a TextTask's
-  TextTask text;   // with the model and the seed of `task`
+  ModelTask task;
   std::string dtype = "f32";
   int nproc = 3;
   std::string backend = "threads";
@@ -68,25 +65,8 @@ struct Flags {
   bool mode_given = false;
 };
 
-bool is_text(const Flags& f) { return f.task.model.starts_with("bert-"); }
-
-TextTask text_task(const Flags& f) {
-  TextTask task = f.text;
-  task.model = f.task.model;
-  task.seed = f.task.seed;
-  return task;
-}
-
 LossModel make_model_of(const Flags& f) {
-  LossModel model;
-  if (is_text(f)) {
-    model = make_loss_model(text_task(f));
-  } else {
-    model = loss_model(std::shared_ptr<ResNet>(make_model(f.task)),
-                       [](ResNet& net, const Batch& batch) {
-                         return cross_entropy(net.forward(Variable(batch.inputs)), batch.targets);
-                       });
-  }
+  LossModel model = make_loss_model(f.task);
   model.loss = [&f, loss = std::move(model.loss)](const Batch& batch) {
     const Autocast precision(precision_of(f.amp));
     return loss(batch);
@@ -98,7 +78,7 @@ LossModel make_model_of(const Flags& f) {
 DdpOptions ddp_of(const Flags& f) {
   DdpOptions ddp = ddp_options(f.ddp, nullptr);
   ddp.mode = DdpMode::kOverlapped;
-  return with_layer_drop(std::move(ddp), f.task.layer_drop);
+  return with_layer_drop(std::move(ddp), f.task.images.layer_drop);
 }
 
 std::vector<DdpMode> modes_of(const Flags& f) {
@@ -162,9 +142,8 @@ void introduce(const Flags& f, int ranks, const char* backend, Progress& progres
                    : f.amp.amp == "off" ? f.dtype
                                         : f.amp.amp + " by --amp",
                    "; ", ranks, " ranks (", backend, "); ", f.steps, " steps of ", ranks, " x ",
-                   f.batch_size, f.grad_accum_steps > 1 ? str(" x ", f.grad_accum_steps) : "",
-                   is_text(f) ? str(" sequences of ", f.text.length)
-                              : str(" images of ", f.task.image_size, " x ", f.task.image_size)));
+                   f.batch_size, f.grad_accum_steps > 1 ? str(" x ", f.grad_accum_steps) : "", " ",
+                   describe_samples(f.task)));
   for (const std::string& warning : fault_warnings(f.faults)) progress.say(warning);
 }
 
@@ -179,8 +158,7 @@ int run_verify(const Flags& f) {
   const VerifyModel model = [&f] { return make_model_of(f); };
   const VerifyBatch batch = [&f](int64_t step, int64_t micro, int rank) {
     const auto number = static_cast<uint64_t>((step * f.grad_accum_steps + micro) * 1024 + rank);
-    return is_text(f) ? synthetic_batch(text_task(f), f.batch_size, number)
-                      : synthetic_batch(f.task, f.batch_size, number);
+    return synthetic_batch(f.task, f.batch_size, number);
   };
   std::unique_ptr<ProcessGroup> group;
   if (processes) {
@@ -210,17 +188,15 @@ Command verify_command(CLI::App& program) {
   const auto f = std::make_shared<Flags>();
   f->group.timeout = 60;
   const auto positive = CLI::Range(int64_t{1}, int64_t{1'000'000});
-  std::vector<std::string> models = resnet_names();
-  for (std::string& name : text_model_names()) models.push_back(std::move(name));
   app->add_option("--model", f->task.model, "As train_resnet --model, or bert-tiny to bert-large")
-      ->check(CLI::IsMember(models));
+      ->check(CLI::IsMember(model_task_names()));
   app->add_option("-n,--nproc", f->nproc, "How many ranks; at 2, sums commute and hide faults")
       ->check(CLI::Range(2, 64));
   app->add_option("--backend", f->backend, "threads, or gloo: processes of this machine")
       ->check(CLI::IsMember({"threads", "gloo"}));
   app->add_option("--steps", f->steps, "Optimizer steps")->check(positive);
   app->add_option("--batch-size", f->batch_size, "Images or sequences of a rank")->check(positive);
-  app->add_option("--image-size", f->task.image_size, "Pixels")->check(CLI::Range(8, 1024));
+  app->add_option("--image-size", f->task.images.image_size, "Pixels")->check(CLI::Range(8, 1024));
   app->add_option("--dtype", f->dtype,
                   "f32, or f64 (plain kernels); over gloo and 3 or more ranks it is f64")
       ->check(CLI::IsMember({"f32", "f64"}));
@@ -230,7 +206,7 @@ Command verify_command(CLI::App& program) {
       ->check(CLI::Range(0.0, 1e30));
   app->add_option("--grad-accum-steps", f->grad_accum_steps, "Micro-batches of a step")
       ->check(positive);
-  app->add_option("--layer-drop", f->task.layer_drop, "As train_resnet --layer-drop")
+  app->add_option("--layer-drop", f->task.images.layer_drop, "As train_resnet --layer-drop")
       ->check(CLI::Range(0.0, 0.99));
   app->add_option("--whole-batch-steps", f->whole_batch_steps,
                   "Steps that are compared with the whole batch besides, in f64; 0: none")
@@ -243,22 +219,22 @@ Command verify_command(CLI::App& program) {
   add_ddp_flags(*app, f->ddp);
   add_group_flags(*app, f->group);
   add_fault_flags(*app, f->faults);
-  return {
-      app, [app, f] {
-        f->mode_given = app->count("--ddp-mode") > 0;
-        const char* wrong = wrong_ddp_flags(f->ddp);
-        if (f->mode_given && f->ddp.mode == "local") {
-          wrong = "--ddp-mode local averages nothing, so there is nothing to verify";
-        } else if (f->task.layer_drop > 0 && (f->ddp.static_graph || has_caps(f->ddp))) {
-          wrong = "--layer-drop takes no --static-graph, bucket caps or --bucket-plan";
-        }
-        if (is_text(*f) && (f->task.layer_drop > 0 || f->sync_bn || app->count("--image-size"))) {
-          wrong = "--layer-drop, --sync-bn and --image-size are for ResNets";
-        }
-        if (f->dtype == "f64" && f->amp.amp != "off") wrong = "--dtype f64 takes no --amp";
-        if (wrong != nullptr) throw ArgumentError(str("verify: ", wrong));
-        return run_verify(*f);
-      }};
+  return {app, [app, f] {
+            f->mode_given = app->count("--ddp-mode") > 0;
+            const char* wrong = wrong_ddp_flags(f->ddp);
+            if (f->mode_given && f->ddp.mode == "local") {
+              wrong = "--ddp-mode local averages nothing, so there is nothing to verify";
+            } else if (f->task.images.layer_drop > 0 && (f->ddp.static_graph || has_caps(f->ddp))) {
+              wrong = "--layer-drop takes no --static-graph, bucket caps or --bucket-plan";
+            }
+            if (f->task.is_text() &&
+                (f->task.images.layer_drop > 0 || f->sync_bn || app->count("--image-size"))) {
+              wrong = "--layer-drop, --sync-bn and --image-size are for ResNets";
+            }
+            if (f->dtype == "f64" && f->amp.amp != "off") wrong = "--dtype f64 takes no --amp";
+            if (wrong != nullptr) throw ArgumentError(str("verify: ", wrong));
+            return run_verify(*f);
+          }};
 }
 
 }  // namespace lockstep::tools

@@ -1,5 +1,4 @@
-// A residual network by its name, and images that need no files: what `lockstep verify` trains, and
-// what time is measured on.
+// A residual network by its name, and images that need no files.
 #pragma once
 
 #include "lockstep/data/loader.h"

@@ -21,7 +21,7 @@ BertConfig config_of(const TextTask& task) {
   BertConfig config = bert_config_by_name(task.model.substr(std::string(kPrefix).size()));
   config.vocab_size = task.words;
   config.max_position_embeddings = task.length;
-  config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0;
+  config.hidden_dropout_prob = config.attention_probs_dropout_prob = task.dropout;
   return config;
 }
 

@@ -1,4 +1,4 @@
-// A BERT by its name, and texts that need no files: what `lockstep verify` trains.
+// A BERT by its name, and texts that need no files.
 #pragma once
 
 #include "lockstep/data/loader.h"
@@ -11,9 +11,10 @@
 namespace lockstep {
 
 struct TextTask {
-  std::string model = "bert-tiny";  // one of text_model_names(); without dropout
+  std::string model = "bert-tiny";  // one of text_model_names()
   int64_t length = 32;              // tokens of a sequence, of which every eighth is masked
   int64_t words = 1000;             // of the vocabulary
+  double dropout = 0;               // of hidden values and of attention's probabilities
   uint64_t seed = 1;
 };
 

@@ -3,7 +3,6 @@
 #include "lockstep/autograd/ops/elementwise.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/failpoint.h"
-#include "lockstep/distributed/global_count.h"
 #include "lockstep/distributed/replica_check.h"
 #include "lockstep/distributed/shadow_backward.h"
 #include "lockstep/optim/clip.h"
@@ -140,19 +139,24 @@ void Trainer::load() {
 }
 
 void Trainer::load_weighed(int64_t micro_batches) {
-  shares_.clear();
+  weights_.clear();
   for (int64_t i = 0; i < micro_batches; ++i) {
     load();
-    shares_.push_back(static_cast<double>(parts_.train_data.weight()));
+    weights_.push_back(static_cast<double>(parts_.train_data.weight()));
   }
-  double all = std::accumulate(shares_.begin(), shares_.end(), 0.0);
-  double ranks = 1;
-  if (parts_.ddp.communicates()) {
-    const ScopedSpan span(&parts_.timeline, Activity::kCommWait);
-    all = global_count(parts_.group, all);
-    ranks = parts_.group.size();
-  }
-  for (double& share : shares_) share = share == 0 ? 0 : share * ranks / all;
+  if (parts_.ddp.communicates()) all_weights_.emplace(parts_.group, own_weight());
+}
+
+double Trainer::own_weight() const {
+  return std::accumulate(weights_.begin(), weights_.end(), 0.0);
+}
+
+double Trainer::share(int64_t micro_batch) {
+  const double weight = weights_[static_cast<size_t>(micro_batch)];
+  if (!parts_.ddp.communicates()) return weight == 0 ? 0 : weight / own_weight();
+  const ScopedSpan span(&parts_.timeline, Activity::kCommWait);
+  const double all = all_weights_->get();
+  return weight == 0 ? 0 : weight * parts_.group.size() / all;
 }
 
 bool Trainer::train_step() {
@@ -180,9 +184,7 @@ bool Trainer::train_step() {
       const ScopedSpan span(timeline, Activity::kForward);
       failpoint("trainer.forward");
       result = parts_.train_data.run();
-      if (result.loss.defined()) {
-        loss = times(result.loss, weighs ? shares_[static_cast<size_t>(i)] : alike);
-      }
+      if (result.loss.defined()) loss = times(result.loss, weighs ? share(i) : alike);
       if (result.second.loss.defined()) loss = loss + times(result.second.loss, alike);
     }
     {

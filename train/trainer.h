@@ -5,6 +5,7 @@
 
 #include "lockstep/base/timeline.h"
 #include "lockstep/distributed/data_parallel.h"
+#include "lockstep/distributed/global_count.h"
 #include "lockstep/distributed/reduce/comm_hook.h"
 #include "lockstep/optim/ema.h"
 #include "lockstep/optim/optimizer.h"
@@ -139,10 +140,13 @@ class Trainer {
   void stop(int signal);
   void load();
   /// Collective. Loads the micro-batches of a step, whose losses are about unlike numbers of items,
-  /// and puts into shares_ by how much each mean is multiplied so that the gradients, averaged over
-  /// the ranks, are those of the mean over all items of all micro-batches and ranks. A micro-batch
-  /// without items counts for 0, and so do all when nobody has any.
+  /// and asks the ranks for the number of all items.
   void load_weighed(int64_t micro_batches);
+  /// By how much the mean of a micro-batch is multiplied so that the gradients, averaged over the
+  /// ranks, are those of the mean over all items of all micro-batches and ranks: 0 without items.
+  /// Waits for the ranks' answer, which travels under the first forward.
+  double share(int64_t micro_batch);
+  double own_weight() const;  // of this rank's micro-batches together
   void backward(const Variable& loss, bool synchronize);
   void update();
   bool evaluation_due() const;
@@ -171,7 +175,8 @@ class Trainer {
   Position kept_until_;  // of the files' lines: as position_, in the steps of those who wrote them
   double best_accuracy_ = -1;
   double best_loss_ = std::numeric_limits<double>::infinity();
-  std::vector<double> shares_;  // of a step's micro-batches
+  std::vector<double> weights_;  // of a step's micro-batches: their numbers of items
+  std::optional<GlobalCount> all_weights_;
   Meter meter_;
   StepAgreement agreement_;
   SaveTimer save_timer_;

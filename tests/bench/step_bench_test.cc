@@ -16,7 +16,7 @@ TEST_CASE("every way is measured, and all ranks have the same walls") {
   spawn(3, [](ProcessGroup& group) {
     omp_set_num_threads(1);
     const StepBenchOptions options{
-        .workload = {.task = {.model = "resnet8", .image_size = 8}, .batch = 2},
+        .workload = {.task = {.model = "resnet8", .images = {.image_size = 8}}, .batch = 2},
         .ways = {{.mode = DdpMode::kLocal},
                  {.mode = DdpMode::kNaive},
                  {.mode = DdpMode::kBucketed, .cap_mb = 0.1},
