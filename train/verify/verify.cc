@@ -46,6 +46,18 @@ void run_rank(ProcessGroup& group, const VerifyModel& model, const VerifyBatch& 
   VerifyRank(*between, model, batch, options, report).run();
 }
 
+/// `error` as the lowest rank tells it, of those that have found the same at unlike places: chance
+/// decides which of them throws first.
+std::string first_to_say(const std::string& error, const std::vector<std::string>& errors) {
+  for (size_t rank = 0; rank < errors.size(); ++rank) {
+    const std::string& mine = errors[rank];  // "step 3, naive: what is wrong"
+    const size_t what = mine.find(": ");
+    if (what == mine.npos || !error.ends_with(mine.substr(what))) continue;
+    return str("rank ", rank, ": ", mine);
+  }
+  return error;
+}
+
 }  // namespace
 
 VerifyReport verify(const VerifyModel& model, const VerifyBatch& batch,
@@ -66,16 +78,23 @@ VerifyReport verify(const VerifyModel& model, const VerifyBatch& batch,
     };
   }
   std::vector<VerifyReport> reports(static_cast<size_t>(options.ranks));
+  std::vector<std::string> errors(reports.size());
   try {
     spawn(
         options.ranks,
         [&](ProcessGroup& group) {
-          run_rank(group, model, batch, options, reports[static_cast<size_t>(group.rank())]);
+          const auto rank = static_cast<size_t>(group.rank());
+          try {
+            run_rank(group, model, batch, options, reports[rank]);
+          } catch (const std::exception& error) {
+            errors[rank] = error.what();
+            throw;
+          }
         },
         threads);
   } catch (const Error& error) {
     reports[0].passed = false;
-    reports[0].verdict = str("FAIL ", error.what());
+    reports[0].verdict = str("FAIL ", first_to_say(error.what(), errors));
   }
   return std::move(reports[0]);
 }
