@@ -6,6 +6,7 @@
 #include "lockstep/models/bert_embeddings.h"
 #include "lockstep/models/bert_encoder.h"
 #include "lockstep/models/bert_init.h"
+#include "lockstep/models/sentence_embedding.h"
 #include "lockstep/tensor/ops/copy.h"
 
 namespace lockstep {
@@ -50,8 +51,10 @@ BertOutput BertModel::forward(const BertInput& input) {
   out.rows = reshape(encoder_->forward(x, input.padding), {batch * length, hidden});
   out.sequence = reshape(out.rows, {batch, length, hidden});
   if (pooler_) {
-    const Tensor first = first_tokens(batch, length, x.device());
-    out.pooled = tanh(pooler_->forward(embedding(out.rows, first)));
+    const Variable read = config_.classifier_pooling == "mean"
+                              ? mean_of_tokens(out.sequence, input.padding)
+                              : embedding(out.rows, first_tokens(batch, length, x.device()));
+    out.pooled = tanh(pooler_->forward(read));
   }
   return out;
 }

@@ -36,7 +36,8 @@ struct BertInput {
 
 struct BertOutput {
   Variable sequence;  // [B, S, H]; what it says at padding means nothing
-  Variable pooled;    // [B, H]: tanh of a linear layer of the first token; undefined without pooler
+  Variable pooled;    // [B, H]: tanh of a linear layer of the first token (or the tokens' mean:
+                      // BertConfig::classifier_pooling); undefined without pooler
   Variable rows;  // `sequence` as [B * S, H]; read by several, its gradient is added up in place
 };
 

@@ -68,6 +68,8 @@ void check_bert_config(const BertConfig& c) {
         bert_parameter_count(c));
   check_probability("hidden_dropout_prob", c.hidden_dropout_prob);
   check_probability("attention_probs_dropout_prob", c.attention_probs_dropout_prob);
+  check(c.classifier_pooling == "cls" || c.classifier_pooling == "mean",
+        "BertConfig: wanted a classifier_pooling of cls or mean, got ", c.classifier_pooling);
   if (c.classifier_dropout) check_probability("classifier_dropout", *c.classifier_dropout);
   check(c.initializer_range >= 0 && c.initializer_range <= 1e6,
         "BertConfig: wanted an initializer_range of 0 or more, got ", c.initializer_range);

@@ -30,6 +30,11 @@ struct BertConfig {
   /// none.
   int64_t pad_token_id = 0;
 
+  /// What the pooler reads: "cls", the first token, as BERT does; or "mean", over each sequence's
+  /// tokens, for what was pre-trained without a use for its first token. ModernBERT's name; Hugging
+  /// Face's BERT does not know it and takes "cls".
+  std::string classifier_pooling = "cls";
+
   bool operator==(const BertConfig&) const = default;
 };
 

@@ -51,6 +51,13 @@ class Reader {
     value = at->get<double>();
   }
 
+  void text(const char* key, std::string& value) const {
+    const Json* at = find(key);
+    if (at == nullptr) return;
+    if (!at->is_string()) refuse(key, "a string", json_text(*at));
+    value = at->get<std::string>();
+  }
+
   /// Absent is as good as `wanted`.
   void only(const char* key, const Json& wanted) const {
     const Json* at = find(key);
@@ -96,6 +103,7 @@ BertConfig read_bert_config(const std::string& path) {
   in.number("attention_probs_dropout_prob", c.attention_probs_dropout_prob);
   if (in.find("classifier_dropout") != nullptr)
     in.number("classifier_dropout", c.classifier_dropout.emplace());
+  in.text("classifier_pooling", c.classifier_pooling);
   in.number("initializer_range", c.initializer_range);
   in.number("layer_norm_eps", c.layer_norm_eps);
   in.integer("pad_token_id", c.pad_token_id);
@@ -133,6 +141,7 @@ void write_bert_config(const std::string& path, const BertConfig& c,
             {"layer_norm_eps", c.layer_norm_eps},
             {"pad_token_id", c.pad_token_id < 0 ? Json() : Json(c.pad_token_id)},
             {"position_embedding_type", "absolute"}};
+  if (c.classifier_pooling != "cls") json["classifier_pooling"] = c.classifier_pooling;
   if (c.num_labels > kMostNamed) {
     json["num_labels"] = c.num_labels;
     return write_file_atomically(path, json.dump(2) + "\n");

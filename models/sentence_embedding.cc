@@ -31,18 +31,21 @@ Tensor weights_of(const Tensor& padding, int64_t batch, int64_t length) {
 
 }  // namespace
 
-Variable sentence_embeddings(const Variable& sequence, const Tensor& padding) {
-  check(sequence.data().ndim() == 3, "sentence_embeddings: wanted a sequence [B, S, H], got ",
+Variable mean_of_tokens(const Variable& sequence, const Tensor& padding) {
+  check(sequence.data().ndim() == 3, "mean_of_tokens: wanted a sequence [B, S, H], got ",
         sequence.shape());
   const int64_t batch = sequence.dim(0), length = sequence.dim(1);
   check(!padding.defined() ||
             (padding.shape() == Shape{batch, length} && padding.dtype() == DType::kU8),
-        "sentence_embeddings: wanted padding u8 [", batch, ", ", length, "], got ",
+        "mean_of_tokens: wanted padding u8 [", batch, ", ", length, "], got ",
         padding.defined() ? str(name_of(padding.dtype()), " ", padding.shape()) : "none");
   const Tensor weights = ops::cast(weights_of(padding, batch, length), sequence.dtype());
-  const Variable mean =
-      reshape(matmul(Variable(ops::to_device(weights, sequence.device())), sequence),
-              {batch, sequence.dim(2)});
+  return reshape(matmul(Variable(ops::to_device(weights, sequence.device())), sequence),
+                 {batch, sequence.dim(2)});
+}
+
+Variable sentence_embeddings(const Variable& sequence, const Tensor& padding) {
+  const Variable mean = mean_of_tokens(sequence, padding);
   // The smallest norm is added under the root, where the gradient of a zero vector needs it.
   const Variable norm = sqrt(add_scalar(sum(mean * mean, {1}, /*keepdim=*/true), 1e-24));
   return mean / norm;

@@ -29,7 +29,7 @@ Setting open_setting(const FinetuneOptions& o) {
   if (!o.text.vocab.empty()) tokenizer.emplace(Vocabulary::read(o.text.vocab), words);
   if (!o.init_weights.empty()) {
     setting.trained = find_trained_bert(o.init_weights);
-    setting.config = with_dropout(setting.trained->config, o.model);
+    setting.config = with_flags(setting.trained->config, o.model);
     if (!tokenizer) tokenizer = read_tokenizer(setting.trained->folder, setting.config);
     const int64_t tokens = tokenizer->vocabulary().size();
     check(tokens <= setting.config.vocab_size, "--vocab ", o.text.vocab, ": wanted at most the ",

@@ -6,10 +6,11 @@
 
 namespace lockstep::train_bert {
 
-BertConfig with_dropout(BertConfig config, const ModelFlags& flags) {
+BertConfig with_flags(BertConfig config, const ModelFlags& flags) {
   config.hidden_dropout_prob = flags.hidden_dropout_prob.value_or(config.hidden_dropout_prob);
   config.attention_probs_dropout_prob =
       flags.attention_probs_dropout_prob.value_or(config.attention_probs_dropout_prob);
+  config.classifier_pooling = flags.classifier_pooling.value_or(config.classifier_pooling);
   return config;
 }
 
@@ -24,7 +25,7 @@ BertConfig model_config(const ModelFlags& flags, std::optional<int64_t> vocab_si
     }
   }
   config.vocab_size = vocab_size.value_or(config.vocab_size);
-  config = with_dropout(config, flags);
+  config = with_flags(config, flags);
   if (flags.hidden_size) {
     config.hidden_size = *flags.hidden_size;
     // As in the named models, where nothing else is said.
@@ -58,7 +59,8 @@ std::vector<RunTrait> config_traits(const BertConfig& config) {
           {"--intermediate-size", str(config.intermediate_size)},
           {"--max-position-embeddings", str(config.max_position_embeddings)},
           {"--hidden-dropout-prob", str(config.hidden_dropout_prob)},
-          {"--attention-probs-dropout-prob", str(config.attention_probs_dropout_prob)}};
+          {"--attention-probs-dropout-prob", str(config.attention_probs_dropout_prob)},
+          {"--classifier-pooling", config.classifier_pooling}};
 }
 
 }  // namespace lockstep::train_bert

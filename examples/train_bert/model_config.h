@@ -17,8 +17,8 @@ namespace lockstep::train_bert {
 /// read, or is for another vocabulary.
 BertConfig model_config(const ModelFlags& flags, std::optional<int64_t> vocab_size = std::nullopt);
 
-/// `config` with the dropout that the flags give.
-BertConfig with_dropout(BertConfig config, const ModelFlags& flags);
+/// `config` with the dropout and the pooling that the flags give.
+BertConfig with_flags(BertConfig config, const ModelFlags& flags);
 
 /// Throws ArgumentError for sequences that are longer than the model takes.
 void check_length(const BertConfig& config, int64_t max_seq_length);

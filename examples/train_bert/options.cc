@@ -144,6 +144,11 @@ CLI::App* add_finetune(CLI::App& app, FinetuneOptions& o) {
                    "A vocab.txt; not given: that of --init-weights, which without it is wanted")
       ->check(not_empty());
   add_model_flags(*command, o.model);
+  command
+      ->add_option("--classifier-pooling", o.model.classifier_pooling,
+                   "What classes are told from: cls, the first token, or mean, over all tokens, "
+                   "which suits a model pre-trained without --nsp; not given: as the model has it")
+      ->check(CLI::IsMember({"cls", "mean"}));
   add_shared_flags(*command, o.trainer);
   return command;
 }

@@ -17,6 +17,7 @@ struct ModelFlags {
   std::optional<int64_t> hidden_size, num_hidden_layers, num_attention_heads, intermediate_size,
       max_position_embeddings;
   std::optional<double> hidden_dropout_prob, attention_probs_dropout_prob;
+  std::optional<std::string> classifier_pooling;  // finetune's
 };
 
 /// The texts, and how they become tokens.

@@ -1,4 +1,5 @@
 // train_bert finetune: from scratch, from a pretraining, and what its checkpoints say.
+#include "lockstep/models/bert_config.h"
 #include "lockstep/tests/examples/bert_process.h"
 
 #include <doctest/doctest.h>
@@ -54,10 +55,13 @@ TEST_CASE("classes of texts, from a pretraining and from scratch") {
   CHECK_MESSAGE(further->exit_code() == 0, further->err());
   CHECK_MESSAGE(has(further->out(), "228 training and 12 validation texts"), further->out());
 
-  const auto scratch = finetune("8", {"--vocab", base + "/vocab.txt", "--hidden-size", "32",
-                                      "--num-hidden-layers", "1", "--num-attention-heads", "2"});
+  const auto scratch =
+      finetune("8", {"--vocab", base + "/vocab.txt", "--hidden-size", "32", "--num-hidden-layers",
+                     "1", "--num-attention-heads", "2", "--classifier-pooling", "mean",
+                     "--output-dir", dir / "scratch"});
   REQUIRE_MESSAGE(scratch->exit_code() == 0, scratch->err());
   CHECK_MESSAGE(number_after(scratch->out(), "test accuracy ") > 90, scratch->out());
+  CHECK(read_bert_config(dir / "scratch/config.json").classifier_pooling == "mean");
 }
 
 }  // namespace

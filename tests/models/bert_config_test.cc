@@ -53,7 +53,8 @@ TEST_CASE("what is written is read again; what is left out has its default") {
                      .num_labels = 4,
                      .initializer_range = 0.03,
                      .layer_norm_eps = 1e-6,
-                     .pad_token_id = -1};
+                     .pad_token_id = -1,
+                     .classifier_pooling = "mean"};
   write_bert_config(dir / "out", c, "BertModel");
   CHECK(read_bert_config(dir / "out") == c);
   const BertConfig defaults = read(dir, text());
@@ -125,6 +126,7 @@ TEST_CASE("sizes are checked before anything is made of them") {
   refused({.attention_probs_dropout_prob = -0.1}, "attention_probs_dropout_prob");
   refused({.classifier_dropout = 2}, "classifier_dropout");
   refused({.layer_norm_eps = 0}, "layer_norm_eps");
+  refused({.classifier_pooling = "max"}, "classifier_pooling of cls or mean, got max");
   refused({.pad_token_id = 30522}, "pad_token_id");
   CHECK_THROWS_WITH_AS(read(dir, text(R"("num_attention_heads": 5)")),
                        doctest::Contains("config.json: BertConfig: wanted num_attention_heads"),

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -182,9 +183,32 @@ TEST_CASE("a loss divided by the caller's count adds up to the mean") {
         doctest::Approx(mean / 4));
 }
 
-TEST_CASE("what padding holds changes nothing; types left out are zeros") {
+/// Initialised as every other of them.
+std::unique_ptr<BertModel> pooling_by(const char* pooling) {
+  BertConfig config = small_bert_config();
+  config.classifier_pooling = pooling;
   Generator rng(1);
-  BertModel model(small_bert_config(), rng);
+  return std::make_unique<BertModel>(config, rng);
+}
+
+TEST_CASE("mean pooling is the first token's on sequences of one token, and else another") {
+  const auto first = pooling_by("cls"), mean = pooling_by("mean");
+  const auto difference = [&](const BertInput& input) {
+    return relative_difference((*mean)(input).pooled.data(), (*first)(input).pooled.data());
+  };
+  CHECK(difference({.ids = Tensor::from<int64_t>({7, 9, 11}, {3, 1})}) < 1e-6);
+  // All but the first of each row is padding.
+  CHECK(difference({.ids = Tensor::from<int64_t>({7, 0, 9, 0}, {2, 2}),
+                    .padding = Tensor::from<uint8_t>({0, 1, 0, 1}, {2, 2})}) < 1e-6);
+  CHECK(difference({.ids = Tensor::from<int64_t>({7, 5, 9, 4}, {2, 2})}) > 1e-3);
+}
+
+TEST_CASE("what padding holds changes nothing; types left out are zeros") {
+  const char* pooling = "cls";
+  SUBCASE("the first token") {}
+  SUBCASE("the mean") { pooling = "mean"; }
+  const auto owned = pooling_by(pooling);
+  BertModel& model = *owned;
   SmallBatch a(3, 8, 5), b(3, 8, 5);
   const uint8_t* padding = a.input.padding.data<uint8_t>();
   int changed = 0;
@@ -203,6 +227,7 @@ TEST_CASE("what padding holds changes nothing; types left out are zeros") {
   const Tensor with_zeros = model(b.input).pooled.data();
   b.input.types = Tensor();
   CHECK(relative_difference(model(b.input).pooled.data(), with_zeros) < 1e-6);
+  Generator rng(1);
   CHECK(!BertModel(small_bert_config(), rng, false)(b.input).pooled.defined());
 }
 

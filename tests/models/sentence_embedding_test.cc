@@ -30,6 +30,10 @@ TEST_CASE("means over what is no padding, of length 1, and their gradient") {
     for (size_t h = 0; h < 5; ++h)
       CHECK(out[5 * b + h] == doctest::Approx(b == 2 ? 0 : mean[h] / norm).epsilon(1e-6));
   }
+  const auto means = mean_of_tokens(Variable(x), padding).data().to_vector<double>();
+  CHECK(means[0] == doctest::Approx((in[0] + in[5] + in[10] + in[15]) / 4).epsilon(1e-6));
+  CHECK(means[7] == doctest::Approx((in[22] + in[32]) / 2).epsilon(1e-6));
+  CHECK(gradcheck([&](const auto& v) { return mean_of_tokens(v[0], padding); }, {x}) == "");
   const Tensor kept = padding.slice(0, 2);
   CHECK(gradcheck([&](const auto& v) { return sentence_embeddings(v[0], kept); },
                   {random_tensor({2, 4, 5}, 2)}) == "");
