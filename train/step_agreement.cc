@@ -11,7 +11,6 @@ StepAgreement::StepAgreement(ProcessGroup& group)
     : group_(group), values_(Tensor::empty({2}, DType::kI64)) {}
 
 void StepAgreement::start(const StepRequest& mine) {
-  const OpLabel label("whether to stop or save");
   check(work_ == nullptr, "StepAgreement: wanted finish() before the next start()");
   auto* values = values_.mutable_data<int64_t>();
   values[0] = mine.stop_signal;
