@@ -32,7 +32,7 @@ std::optional<std::string> NonfiniteGuard::end_step(int64_t step) {
   const std::string what = describe(watch_->first(ddp_.parameters(), ddp_.group()));
   if (!skips()) {
     throw Error(
-        str("not finite at step ", step, ": ", what,
+        str("training diverged: not finite at step ", step, ": ", what,
             "; lower --lr or warm up for longer; --on-nonfinite skip leaves such steps out"));
   }
   ++skipped_;

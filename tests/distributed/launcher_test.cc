@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <ios>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -36,8 +37,12 @@ std::vector<std::string> launch(std::vector<std::string> options,
 
 bool alive(pid_t pid) {
   // A zombie is dead; its new parent has only not looked yet.
-  const std::string stat = testing::read_text("/proc/" + std::to_string(pid) + "/stat");
-  return !stat.empty() && !contains(stat, ") Z");
+  try {
+    const std::string stat = testing::read_text("/proc/" + std::to_string(pid) + "/stat");
+    return !stat.empty() && !contains(stat, ") Z");
+  } catch (const std::ios_base::failure&) {
+    return false;  // it went while its file was read
+  }
 }
 
 /// The process ids that "stubborn" ranks have written, once all have.

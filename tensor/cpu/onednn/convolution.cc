@@ -3,6 +3,7 @@
 #include "lockstep/tensor/cpu/onednn/onednn.h"
 
 #include <optional>
+#include <string>
 
 namespace lockstep::cpu::onednn {
 namespace {
@@ -206,11 +207,22 @@ Plan plan_backward_data(const Problem& p, bool accumulate) {
                 {DNNL_ARG_DIFF_SRC, desc.diff_src_desc()}})};
 }
 
+/// Seen with oneDNN 2.6 where a processor has AVX2 and no more: garbage from strided 1x1 kernels
+/// between numbers of channels that are no multiples of its vectors of 8.
+bool is_wrong(const BackwardWeight::primitive_desc& desc, const Problem& p) {
+  const bool strided = p.stride[0] > 1 || p.stride[1] > 1;
+  const bool odd = p.x[1] % 8 != 0 || p.y[1] % 8 != 0;
+  return strided && odd && std::string(desc.impl_info_str()) == "jit_1x1:avx2";
+}
+
 Plan plan_backward_weight(const Problem& p, bool accumulate) {
   // In f32 also for bf16 images: the sum over all positions is rounded once, at the end.
-  const auto desc = describe_backward<BackwardWeight::primitive_desc>(
+  auto desc = describe_backward<BackwardWeight::primitive_desc>(
       describe_forward(p), kDirect, p.kernel_x(), p.any_weight(memory::data_type::f32),
       p.kernel_y(), p.stride, p.dilation, p.padding, p.padding);
+  while (is_wrong(desc, p)) {
+    if (!desc.next_impl()) throw dnnl::error(dnnl_unimplemented, "no other kernel");
+  }
   return {Operand::input(p.own_x(), desc.src_desc()),
           Operand::input(p.own_y(), desc.diff_dst_desc()),
           Operand::output(p.own_weight(), desc.diff_weights_desc(), accumulate),
