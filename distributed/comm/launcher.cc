@@ -5,12 +5,11 @@
 #include "lockstep/distributed/comm/environment.h"
 #include "lockstep/distributed/comm/interface.h"
 #include "lockstep/distributed/comm/job_token.h"
+#include "lockstep/distributed/comm/launch_output.h"
 #include "lockstep/distributed/comm/launch_signals.h"
-#include "lockstep/distributed/comm/line_relay.h"
 #include "lockstep/distributed/comm/peer_lost.h"
 #include "lockstep/distributed/comm/rank_env.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -19,17 +18,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
-#include <memory>
 #include <optional>
 
 namespace lockstep {
 namespace {
 
-using comm::LineRelay;
 using comm::Socket;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
@@ -45,16 +40,10 @@ constexpr int kUsage = 2;  // the exit code of a program that was called wrongly
 /// Whether a program may save before it ends by it.
 bool asks_to_save(int signal) { return signal == SIGTERM || signal == SIGUSR1; }
 
-struct Stream {
-  Socket pipe;
-  std::unique_ptr<LineRelay> relay;
-};
-
 struct Rank {
   int index = 0;   // among this machine's
   pid_t pid = -1;  // -1 once it has been waited for
-  Socket log;
-  std::vector<Stream> streams;  // the last one is its standard error
+  comm::RankOutput output;
 };
 
 struct Ending {
@@ -76,7 +65,6 @@ class Job {
     for (Rank& rank : ranks_) {
       if (rank.pid > 0) ::waitpid(rank.pid, nullptr, 0);
     }
-    if (own_log_dir_) drop_empty_logs();
   }
 
   /// Whether it has ended by the fault of a rank that may do better next time.
@@ -93,12 +81,12 @@ class Job {
     start_all();
     while (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.pid > 0; })) {
       wait_for_something();
-      relay_output();
+      for (Rank& rank : ranks_) rank.output.relay();
       if (const int asked = signals_.take(); asked != 0) on_signal(asked);
       reap();
       decide();
     }
-    for (Rank& rank : ranks_) finish_output(rank);
+    for (Rank& rank : ranks_) rank.output.finish();
     return report();
   }
 
@@ -115,62 +103,24 @@ class Job {
     const std::string token =
         one_host ? make_job_token()
                  : job_token(str("launch/", master_port_, "/", options_.nnodes * options_.nproc));
-    prepare_logs();
+    output_.emplace(options_.log_dir, options_.nproc, rank_of(0));
     ranks_.resize(static_cast<size_t>(options_.nproc));
     for (int r = 0; r < options_.nproc; ++r) start(r, token);
   }
 
-  void prepare_logs() {
-    log_dir_ = options_.log_dir;
-    if (options_.nproc == 1 || log_dir_ == "-") return;
-    if (log_dir_.empty()) {
-      std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-XXXXXX").string();
-      if (::mkdtemp(pattern.data()) == nullptr) {
-        throw IoError(str("launch: cannot make ", pattern, ": ", std::strerror(errno)));
-      }
-      log_dir_ = pattern;
-      own_log_dir_ = true;
-    }
-    std::error_code error;
-    std::filesystem::create_directories(log_dir_, error);
-    if (error) throw IoError(str("launch: cannot make ", log_dir_, ": ", error.message()));
-  }
-
   /// Among all machines'.
   int rank_of(int index) const { return options_.node_rank * options_.nproc + index; }
-  std::string log_path(int index) const { return str(log_dir_, "/rank", rank_of(index), ".log"); }
 
   void start(int r, const std::string& token) {
     Rank& rank = ranks_[static_cast<size_t>(r)];
     rank.index = r;
-    const bool to_console = r == 0 || log_dir_ == "-";
-    if (!to_console) {
-      // Not emptied: it may be the log of another job that still runs, or of one to be resumed.
-      rank.log =
-          Socket(::open(log_path(r).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-      if (!rank.log.valid()) {
-        throw IoError(str("launch: cannot write ", log_path(r), ": ", std::strerror(errno)));
-      }
-    }
-    const std::string prefix = to_console ? str("[rank ", rank_of(r), "] ") : "";
-    std::vector<Socket> writers;
-    const auto add_stream = [&](int fd) {
-      auto [read, write] = comm::make_pipe();
-      rank.streams.push_back({std::move(read), std::make_unique<LineRelay>(fd, prefix)});
-      writers.push_back(std::move(write));
-      return writers.back().fd();
-    };
+    comm::RankWriters writers;
+    rank.output = output_->open(r, writers);
     comm::ChildOptions child;
     child.command = options_.command;
     child.signal_mask = signals_.mask_before();
-    // A terminal is given to rank 0 itself, so that it can draw; a file takes the others' output
-    // directly.
-    if (to_console && !(r == 0 && ::isatty(1))) {
-      child.out_fd = add_stream(1);
-    } else {
-      child.out_fd = to_console ? 1 : rank.log.fd();
-    }
-    child.err_fd = add_stream(to_console ? 2 : rank.log.fd());
+    child.out_fd = writers.out_fd;
+    child.err_fd = writers.err_fd;
     child.environment = environment_of(r, token);
     rank.pid = comm::start_child(child);
   }
@@ -201,47 +151,13 @@ class Job {
 
   void wait_for_something() {
     std::vector<pollfd> fds{{signals_.fd(), POLLIN, 0}};
-    for (const Rank& rank : ranks_) {
-      for (const Stream& s : rank.streams) {
-        if (s.pipe.valid()) fds.push_back({s.pipe.fd(), POLLIN, 0});
-      }
-    }
+    for (const Rank& rank : ranks_) rank.output.add_to(fds);
     int timeout = -1;
     if (deadline_) {
       const auto left = std::chrono::ceil<milliseconds>(*deadline_ - steady_clock::now()).count();
       timeout = static_cast<int>(std::max<int64_t>(left, 0));
     }
     ::poll(fds.data(), fds.size(), timeout);
-  }
-
-  void relay_output() {
-    for (Rank& rank : ranks_) {
-      for (Stream& s : rank.streams) drain(s);
-    }
-  }
-
-  /// What is there now, and no more than a little: a rank that floods its output must not keep the
-  /// others waiting.
-  static void drain(Stream& s) {
-    char buffer[65536];
-    for (int i = 0; i < 4 && s.pipe.valid(); ++i) {
-      const ssize_t n = ::read(s.pipe.fd(), buffer, sizeof buffer);
-      if (n > 0) {
-        s.relay->add({buffer, static_cast<size_t>(n)});
-      } else if (n == 0) {
-        s.pipe.close();
-      } else {
-        return;
-      }
-    }
-  }
-
-  static void finish_output(Rank& rank) {
-    for (Stream& s : rank.streams) {
-      drain(s);
-      s.pipe.close();
-      s.relay->finish();
-    }
   }
 
   void on_signal(int asked) {
@@ -266,7 +182,7 @@ class Job {
       ::kill(-rank.pid, SIGKILL);
       ::waitpid(rank.pid, nullptr, 0);
       rank.pid = -1;
-      finish_output(rank);
+      rank.output.finish();
       const bool exited = info.si_code == CLD_EXITED;
       const Ending end{rank.index, exited ? info.si_status : 0, exited ? 0 : info.si_status};
       if (!end.failed()) continue;
@@ -300,30 +216,13 @@ class Job {
   }
 
   const std::string& last_line(int rank) const {
-    return ranks_[static_cast<size_t>(rank)].streams.back().relay->last_line();
+    return ranks_[static_cast<size_t>(rank)].output.last_line();
   }
 
   void end_all(int signal, milliseconds grace) {
     ending_ = true;
     deadline_ = steady_clock::now() + grace;
     signal_all(signal);
-  }
-
-  bool has_log(int rank) const {
-    std::error_code missing;
-    const auto bytes = std::filesystem::file_size(log_path(rank), missing);
-    return !missing && bytes > 0;
-  }
-
-  /// A folder that nobody asked for stays only if a rank has written something.
-  void drop_empty_logs() const noexcept {
-    std::error_code stays;
-    for (int r = 1; r < options_.nproc; ++r) {
-      if (!has_log(r)) std::filesystem::remove(log_path(r), stays);
-    }
-    if (!std::filesystem::remove(log_dir_, stays)) {
-      std::cerr << "lockstep: the output of ranks other than 0 is in " << log_dir_ << "\n";
-    }
   }
 
   void kill_now() {
@@ -364,8 +263,8 @@ class Job {
     }
     const std::string& line = last_line(end.rank);
     if (!line.empty()) std::cerr << "; its last line: " << line;
-    if (ranks_[static_cast<size_t>(end.rank)].log.valid() && has_log(end.rank)) {
-      std::cerr << " (" << log_path(end.rank) << ")";
+    if (ranks_[static_cast<size_t>(end.rank)].output.has_log() && output_->has_log(end.rank)) {
+      std::cerr << " (" << output_->log_path(end.rank) << ")";
     }
     std::cerr << std::endl;
     return end.signal != 0 ? 128 + end.signal : end.code;
@@ -376,8 +275,7 @@ class Job {
   std::string host_;
   uint16_t master_port_ = 0;
   Socket port_;
-  std::string log_dir_;
-  bool own_log_dir_ = false;  // made by us, under the temporary folder
+  std::optional<comm::LaunchOutput> output_;  // outlives the ranks, as its folder must
   std::vector<Rank> ranks_;
   std::vector<Ending> failures_;  // before the others were told to end
   int asked_ = 0;                 // by which signal we were
