@@ -4,15 +4,32 @@
 
 #include "lockstep/tensor/backend.h"
 
+namespace lockstep {
+
+/// The families that a library computes faster than our own kernels: on a GPU cuBLASLt and cuDNN
+/// take what they can of these, and ours the rest.
+struct HeavyKernels {
+  const MatmulKernels& matmul;
+  const ConvKernels& conv;
+  const AttentionKernels& attention;
+};
+
+}  // namespace lockstep
+
 namespace lockstep::cuda {
 
-Backend make_backend(const char* name, const DeviceMemory& memory, const DeviceStreams& streams);
+/// Our own kernels for everything.
+HeavyKernels own_heavy_kernels();
+Backend make_backend(const char* name, const DeviceMemory& memory, const DeviceStreams& streams,
+                     const HeavyKernels& heavy = own_heavy_kernels());
 
 }  // namespace lockstep::cuda
 
+/// Linked only by tests (//tensor/cuda:kernels_on_cpu). `memory` must be the host's to read.
 namespace lockstep::simt {
 
-/// Linked only by tests (//tensor/cuda:kernels_on_cpu). `memory` must be the host's to read.
-Backend make_backend(const char* name, const DeviceMemory& memory, const DeviceStreams& streams);
+HeavyKernels own_heavy_kernels();
+Backend make_backend(const char* name, const DeviceMemory& memory, const DeviceStreams& streams,
+                     const HeavyKernels& heavy = own_heavy_kernels());
 
 }  // namespace lockstep::simt

@@ -127,27 +127,32 @@ const UnaryKernels kUnary{
 
 }  // namespace
 
-Backend make_backend(const char* name, const DeviceMemory& memory, const DeviceStreams& streams) {
+HeavyKernels own_heavy_kernels() {
+  return {.matmul = kMatmul, .conv = kConv, .attention = kAttention};
+}
+
+Backend make_backend(const char* name, const DeviceMemory& memory, const DeviceStreams& streams,
+                     const HeavyKernels& heavy) {
   return {
       .name = name,
       .memory = memory,
       .streams = streams,
       .activation = kActivation,
-      .conv = kConv,
+      .conv = heavy.conv,
       .copy = kCopy,
       .norm = kNorm,
       .optimizer = kOptimizer,
       .pool = kPool,
       .random = kRandom,
       .loss = kLoss,
-      .matmul = kMatmul,
+      .matmul = heavy.matmul,
       .dropout = kDropout,
       .elementwise = kElementwise,
       .layout = kLayout,
       .reduce = kReduce,
       .metrics = kMetrics,
       .softmax = kSoftmax,
-      .attention = kAttention,
+      .attention = heavy.attention,
       .group_norm = kGroupNorm,
       .index = kIndex,
       .pair_loss = kPairLoss,
