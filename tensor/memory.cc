@@ -15,6 +15,7 @@ void copy_host(void* to, const void* from, size_t bytes) { std::memcpy(to, from,
 CudaSlot slot;
 std::mutex slot_mutex;
 std::atomic<bool> slot_filled{false};
+std::atomic<int> chosen_device{0};
 constinit CudaProbe cuda_probe = nullptr;  // set before main, so initialised before any code runs
 
 void probe_cuda() {
@@ -46,6 +47,17 @@ void set_cuda_slot(CudaSlot replacement) {
 }
 
 void set_cuda_probe(CudaProbe probe) { cuda_probe = probe; }
+
+void choose_cuda_device(int local_rank) {
+  check(local_rank >= 0, "choose_cuda_device: wanted a local rank of 0 or more, got ", local_rank);
+  std::lock_guard lock(slot_mutex);
+  check(!slot_filled || chosen_device == local_rank, "choose_cuda_device: wanted GPU ", local_rank,
+        ", but this process uses GPU ", chosen_device.load(),
+        " already; choose before the first tensor is made there");
+  chosen_device = local_rank;
+}
+
+int chosen_cuda_device() { return chosen_device; }
 
 const CudaSlot& require_cuda() {
   if (!slot_filled.load(std::memory_order_acquire)) probe_cuda();

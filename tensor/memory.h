@@ -41,6 +41,13 @@ void set_cuda_slot(CudaSlot slot);
 using CudaProbe = CudaSlot (*)();
 void set_cuda_probe(CudaProbe probe);
 
+/// Which GPU of this machine lies behind Device::cuda(): the one that is visible, or else number
+/// `local_rank`, the rank among those of this machine. To be called before the device is first
+/// used; without a call it is number 0. Throws ArgumentError if another one is in use already.
+void choose_cuda_device(int local_rank);
+/// What was asked for; for the probe.
+int chosen_cuda_device();
+
 /// The filled slot. Throws UnsupportedError that says which is missing: the CUDA library in the
 /// program, or what the probe found missing on the machine.
 const CudaSlot& require_cuda();

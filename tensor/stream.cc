@@ -2,13 +2,25 @@
 
 #include "lockstep/tensor/memory.h"
 
+#include <chrono>
+
 namespace lockstep {
 namespace {
 
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
 class PastEvent final : public Event {
  public:
+  explicit PastEvent(steady_clock::time_point time = {}) : time_(time) {}
   bool done() const override { return true; }
   void wait_host() const override {}
+  int64_t nanoseconds_since(const Event& earlier) const override {
+    return nanoseconds(time_ - static_cast<const PastEvent&>(earlier).time_).count();
+  }
+
+ private:
+  steady_clock::time_point time_;
 };
 
 /// On the host a call returns when its work is done.
@@ -18,6 +30,7 @@ class HostStream final : public Stream {
     static const EventPtr past = std::make_shared<PastEvent>();
     return past;
   }
+  EventPtr record_timed() override { return std::make_shared<PastEvent>(steady_clock::now()); }
   void wait(const EventPtr& event) override { event->wait_host(); }
 };
 
@@ -28,7 +41,9 @@ Stream& current_host_stream() {
 
 Stream* exchange_host_stream(Stream*) { return nullptr; }
 
-std::unique_ptr<Stream> create_host_stream() { return std::make_unique<HostStream>(); }
+std::unique_ptr<Stream> create_host_stream(StreamPriority) {
+  return std::make_unique<HostStream>();
+}
 
 }  // namespace
 

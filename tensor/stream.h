@@ -11,6 +11,7 @@
 
 #include "lockstep/tensor/device.h"
 
+#include <cstdint>
 #include <memory>
 
 namespace lockstep {
@@ -23,6 +24,9 @@ class Event {
   virtual bool done() const = 0;
   /// Blocks the calling thread until done(). Throws what the work before the point failed with.
   virtual void wait_host() const = 0;
+  /// Nanoseconds from `earlier` to this point, by the device's clock. Both must be done, of the
+  /// same device, and recorded with record_timed().
+  virtual int64_t nanoseconds_since(const Event& earlier) const = 0;
 };
 using EventPtr = std::shared_ptr<const Event>;
 
@@ -32,9 +36,15 @@ class Stream {
   virtual ~Stream() = default;
   /// The point after everything enqueued so far.
   virtual EventPtr record() = 0;
+  /// The same, and the point keeps its time, which costs the device a little more.
+  virtual EventPtr record_timed() = 0;
   /// What is enqueued from now on starts when `event` is done. Returns at once.
   virtual void wait(const EventPtr& event) = 0;
 };
+
+/// kHigh: where both have something to run the device prefers it, as for short work that others
+/// wait for.
+enum class StreamPriority { kNormal, kHigh };
 
 /// The streams of one kind of device.
 struct DeviceStreams {
@@ -43,7 +53,7 @@ struct DeviceStreams {
   /// Makes `stream` the calling thread's current one (null: its own first one again); returns the
   /// one before.
   Stream* (&exchange_current)(Stream* stream);
-  std::unique_ptr<Stream> (&create)();
+  std::unique_ptr<Stream> (&create)(StreamPriority priority);
 };
 
 /// Throws UnsupportedError for CUDA when this build or this machine has none.

@@ -15,6 +15,12 @@ CudaSlot probe() {
                 str("this program has CUDA, but this machine has no usable NVIDIA driver or GPU: ",
                     cudaGetErrorString(status))};
   }
+  const int wanted = chosen_cuda_device();
+  if (devices > 1 && wanted >= devices) {
+    return {.missing = str("this is rank ", wanted, " of this machine (from 0), but only ", devices,
+                           " GPUs are visible; start one rank for each GPU")};
+  }
+  use_device(devices == 1 ? 0 : wanted);
   static const Backend backend = make_backend("cuda", cuda_memory(), cuda_streams());
   return {
       .backend = &backend, .memory = &backend.memory, .streams = &backend.streams, .missing = ""};

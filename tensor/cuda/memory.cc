@@ -7,6 +7,7 @@ namespace lockstep::cuda {
 namespace {
 
 void* get_from_device(size_t bytes) {
+  bind_device();
   void* memory = nullptr;
   if (cudaMalloc(&memory, bytes) == cudaSuccess) return memory;
   cudaGetLastError();  // an allocation that failed must not fail the next launch too

@@ -3,6 +3,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/tensor/cuda/runtime.h"
 
+#include <cmath>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -14,9 +15,11 @@ namespace {
 /// may be gone by then.
 class EventPool {
  public:
-  static EventPool& get() {
-    static auto* pool = new EventPool;
-    return *pool;
+  explicit EventPool(unsigned flags) : flags_(flags) {}
+  static EventPool& get(bool timed) {
+    static auto* timed_ones = new EventPool(cudaEventDefault);
+    static auto* others = new EventPool(cudaEventDisableTiming);
+    return timed ? *timed_ones : *others;
   }
   cudaEvent_t take() {
     {
@@ -28,7 +31,8 @@ class EventPool {
       }
     }
     cudaEvent_t event = nullptr;
-    check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+    bind_device();
+    check_cuda(cudaEventCreateWithFlags(&event, flags_), "cudaEventCreate");
     return event;
   }
   void give(cudaEvent_t event) {
@@ -37,14 +41,15 @@ class EventPool {
   }
 
  private:
+  const unsigned flags_;
   std::mutex mutex_;
   std::vector<cudaEvent_t> free_;
 };
 
 class CudaEvent final : public Event {
  public:
-  CudaEvent() : event_(EventPool::get().take()) {}
-  ~CudaEvent() override { EventPool::get().give(event_); }
+  explicit CudaEvent(bool timed) : timed_(timed), event_(EventPool::get(timed).take()) {}
+  ~CudaEvent() override { EventPool::get(timed_).give(event_); }
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
 
@@ -57,9 +62,16 @@ class CudaEvent final : public Event {
   void wait_host() const override {
     check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
   }
+  int64_t nanoseconds_since(const Event& earlier) const override {
+    float ms = 0;
+    const cudaEvent_t from = static_cast<const CudaEvent&>(earlier).event_;
+    check_cuda(cudaEventElapsedTime(&ms, from, event_), "cudaEventElapsedTime");
+    return std::llround(static_cast<double>(ms) * 1e6);
+  }
   cudaEvent_t native() const { return event_; }
 
  private:
+  const bool timed_;
   cudaEvent_t event_;
 };
 
@@ -69,6 +81,7 @@ thread_local CudaStream* current = nullptr;
 /// Leaked with the thread's end: tensors it freed may still be in use there.
 CudaStream& current_cuda_stream() {
   static thread_local CudaStream* first = nullptr;
+  bind_device();
   if (current != nullptr) return *current;
   if (first == nullptr) first = new CudaStream;
   return *first;
@@ -80,21 +93,34 @@ Stream* exchange_current(Stream* stream) {
   return std::exchange(current, static_cast<CudaStream*>(stream));
 }
 
-std::unique_ptr<Stream> create_stream() { return std::make_unique<CudaStream>(); }
+std::unique_ptr<Stream> create_stream(StreamPriority priority) {
+  return std::make_unique<CudaStream>(priority);
+}
+
+EventPtr record_on(cudaStream_t stream, bool timed) {
+  auto event = std::make_shared<CudaEvent>(timed);
+  check_cuda(cudaEventRecord(event->native(), stream), "cudaEventRecord");
+  return event;
+}
 
 }  // namespace
 
-CudaStream::CudaStream() {
-  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+CudaStream::CudaStream(StreamPriority priority) {
+  bind_device();
+  int least = 0;
+  int greatest = 0;  // greater priorities are lower numbers
+  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+             "cudaDeviceGetStreamPriorityRange");
+  const int number = priority == StreamPriority::kHigh ? greatest : least;
+  check_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, number),
+             "cudaStreamCreate");
 }
 
 CudaStream::~CudaStream() { cudaStreamDestroy(stream_); }
 
-EventPtr CudaStream::record() {
-  auto event = std::make_shared<CudaEvent>();
-  check_cuda(cudaEventRecord(event->native(), stream_), "cudaEventRecord");
-  return event;
-}
+EventPtr CudaStream::record() { return record_on(stream_, false); }
+
+EventPtr CudaStream::record_timed() { return record_on(stream_, true); }
 
 void CudaStream::wait(const EventPtr& event) {
   const auto& recorded = static_cast<const CudaEvent&>(*event);
@@ -105,6 +131,8 @@ const DeviceStreams& cuda_streams() {
   static const DeviceStreams streams{current_stream_of_thread, exchange_current, create_stream};
   return streams;
 }
+
+cudaStream_t native_stream(Stream& stream) { return static_cast<CudaStream&>(stream).native(); }
 
 cudaStream_t current_native_stream() { return current_cuda_stream().native(); }
 

@@ -27,7 +27,7 @@ Stream& current_stream_of_thread() { return SimDevice::current(); }
 Stream* exchange_current(Stream* stream) {
   return std::exchange(chosen, static_cast<SimStream*>(stream));
 }
-std::unique_ptr<Stream> create() { return SimDevice::create_stream(); }
+std::unique_ptr<Stream> create(StreamPriority) { return SimDevice::create_stream(); }
 
 const Backend& sim_backend() {
   static const DeviceStreams streams{current_stream_of_thread, exchange_current, create};
@@ -56,14 +56,16 @@ SimStream& SimDevice::current() {
   if (first.generation != generation || first.stream == nullptr) {
     check(generation % 2 == 1, "SimDevice: none lives");
     first.stream = std::make_unique<SimStream>(options_in_force.compute,
-                                               options_in_force.seed + ++streams_made);
+                                               options_in_force.seed + ++streams_made,
+                                               options_in_force.compute_left_out);
     first.generation = generation;
   }
   return *first.stream;
 }
 
 std::unique_ptr<SimStream> SimDevice::create_stream() {
-  return std::make_unique<SimStream>(options_in_force.side, options_in_force.seed + ++streams_made);
+  return std::make_unique<SimStream>(options_in_force.side, options_in_force.seed + ++streams_made,
+                                     options_in_force.side_left_out);
 }
 
 Tensor host_view(const Tensor& x) {

@@ -16,9 +16,11 @@
 namespace lockstep::testing {
 
 struct SimDeviceOptions {
-  Delay compute;  // of the streams that threads begin with
-  Delay side;     // of those that are created
+  Delay compute = {};  // of the streams that threads begin with
+  Delay side = {};     // of those that are created
   uint64_t seed = 1;
+  LeftOut compute_left_out = {};
+  LeftOut side_left_out = {};
 };
 
 /// While one lives, Device::cuda() is simulated. One at a time; no such tensor may outlive it.

@@ -1,5 +1,7 @@
 #include "lockstep/tests/support/sim_stream.h"
 
+#include "lockstep/base/error.h"
+
 #include <random>
 #include <utility>
 
@@ -7,7 +9,7 @@ namespace lockstep::testing {
 
 bool SimEvent::done() const {
   std::lock_guard lock(mutex_);
-  return done_;
+  return done_ || seems_done_;
 }
 
 std::exception_ptr SimEvent::wait_for_failure() const {
@@ -17,12 +19,22 @@ std::exception_ptr SimEvent::wait_for_failure() const {
 }
 
 void SimEvent::wait_host() const {
+  if (seems_done_) return;
   if (const std::exception_ptr failure = wait_for_failure()) std::rethrow_exception(failure);
+}
+
+int64_t SimEvent::nanoseconds_since(const Event& earlier) const {
+  if (this == &earlier) return 0;
+  const auto& from = static_cast<const SimEvent&>(earlier);
+  const std::scoped_lock lock(mutex_, from.mutex_);
+  if (!done_ || !from.done_) throw ArgumentError("SimEvent: the time of an event that is not done");
+  return std::chrono::nanoseconds(time_ - from.time_).count();
 }
 
 void SimEvent::happen(std::exception_ptr failure) {
   std::lock_guard lock(mutex_);
   done_ = true;
+  time_ = std::chrono::steady_clock::now();
   failure_ = std::move(failure);
   changed_.notify_all();
 }
@@ -50,7 +62,8 @@ void SimQueue::close() {
   changed_.notify_all();
 }
 
-SimStream::SimStream(Delay delay, uint64_t seed) : thread_([=, this] { loop(delay, seed); }) {}
+SimStream::SimStream(Delay delay, uint64_t seed, LeftOut left_out)
+    : left_out_(left_out), thread_([=, this] { loop(delay, seed); }) {}
 
 SimStream::~SimStream() {
   queue_->close();
@@ -60,12 +73,13 @@ SimStream::~SimStream() {
 void SimStream::enqueue(std::function<void()> work) { queue_->push({std::move(work), true}); }
 
 EventPtr SimStream::record() {
-  auto event = std::make_shared<SimEvent>();
+  auto event = std::make_shared<SimEvent>(left_out_.host_waits);
   queue_->push({[this, event] { event->happen(failure_); }});
   return event;
 }
 
 void SimStream::wait(const EventPtr& event) {
+  if (left_out_.waits) return;
   queue_->push({[this, event] {
     const auto failure = static_cast<const SimEvent&>(*event).wait_for_failure();
     if (failure_ == nullptr) failure_ = failure;

@@ -23,10 +23,18 @@ struct Delay {
   std::chrono::microseconds max{0};
 };
 
+/// What a stream leaves out, for tests that show that it is needed.
+struct LeftOut {
+  bool waits = false;       // wait() does nothing
+  bool host_waits = false;  // the host takes its events for done at once
+};
+
 class SimEvent final : public Event {
  public:
+  explicit SimEvent(bool seems_done) : seems_done_(seems_done) {}
   bool done() const override;
   void wait_host() const override;
+  int64_t nanoseconds_since(const Event& earlier) const override;
 
  private:
   friend class SimStream;
@@ -34,10 +42,12 @@ class SimEvent final : public Event {
   std::exception_ptr wait_for_failure() const;
   void happen(std::exception_ptr failure);
 
+  const bool seems_done_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool done_ = false;
   std::exception_ptr failure_;
+  std::chrono::steady_clock::time_point time_;
 };
 
 /// The closures that a stream has still to run.
@@ -64,7 +74,7 @@ class SimQueue {
 /// also to streams that wait for it. Safe from any thread.
 class SimStream final : public Stream {
  public:
-  SimStream(Delay delay, uint64_t seed);
+  SimStream(Delay delay, uint64_t seed, LeftOut left_out = {});
   /// Runs what is still enqueued.
   ~SimStream() override;
   SimStream(const SimStream&) = delete;
@@ -72,6 +82,7 @@ class SimStream final : public Stream {
 
   void enqueue(std::function<void()> work);
   EventPtr record() override;
+  EventPtr record_timed() override { return record(); }
   void wait(const EventPtr& event) override;
   /// The host waits for everything enqueued so far.
   void synchronize() { record()->wait_host(); }
@@ -81,6 +92,7 @@ class SimStream final : public Stream {
  private:
   void loop(Delay delay, uint64_t seed);
 
+  const LeftOut left_out_;
   std::shared_ptr<SimQueue> queue_ = std::make_shared<SimQueue>();
   std::exception_ptr failure_;  // of the stream's own thread
   std::thread thread_;
