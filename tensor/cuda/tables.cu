@@ -24,13 +24,6 @@ namespace {
 
 // Families that have no CUDA kernel yet. One that gets its first moves to a file of its own.
 
-const ConvKernels kConv{
-    .forward = missing_kernel<"conv2d">,
-    .backward_data = missing_kernel<"conv2d_backward_data">,
-    .backward_weight = missing_kernel<"conv2d_backward_weight">,
-    .backward_bias = missing_kernel<"conv2d_backward_bias">,
-};
-
 const DropoutKernels kDropout{
     .apply = missing_kernel<"dropout">,
 };
@@ -86,11 +79,6 @@ const SoftmaxKernels kSoftmax{
     .log_softmax = missing_kernel<"log_softmax">,
     .softmax_backward = missing_kernel<"softmax_backward">,
     .log_softmax_backward = missing_kernel<"log_softmax_backward">,
-};
-
-const AttentionKernels kAttention{
-    .forward = missing_kernel<"attention">,
-    .backward = missing_kernel<"attention_backward">,
 };
 
 const GroupNormKernels kGroupNorm{

@@ -7,6 +7,8 @@
 namespace lockstep::LOCKSTEP_GPU {
 
 extern const ActivationKernels kActivation;
+extern const AttentionKernels kAttention;
+extern const ConvKernels kConv;
 extern const CopyKernels kCopy;
 extern const MatmulKernels kMatmul;
 extern const NormKernels kNorm;
