@@ -1,7 +1,7 @@
 #include "lockstep/tensor/ops/optimizer.h"
 
-#include "lockstep/tensor/cuda/launch.h"
-#include "lockstep/tensor/cuda/missing.h"
+#include "lockstep/tensor/cuda/fold.h"
+#include "lockstep/tensor/cuda/strided.h"
 #include "lockstep/tensor/cuda/tables.h"
 
 #include <cmath>
@@ -9,10 +9,35 @@
 namespace lockstep::LOCKSTEP_GPU {
 namespace {
 
+/// Parameters and where their new values go: back, and rounded into the shadow where there is one.
+template <class T>
+struct Target {
+  using C = compute_t<T>;
+  T* param;
+  bf16* shadow;  // or null; with f32 alone
+  template <int N>
+  __device__ void put(int64_t i, const Pack<C, N>& values) const {
+    Pack<T, N> rounded;
+    for (int k = 0; k < N; ++k) rounded[k] = T(values[k]);
+    store(param + i, rounded);
+    if constexpr (std::is_same_v<T, float>) {
+      if (shadow == nullptr) return;
+      Pack<bf16, N> small;
+      for (int k = 0; k < N; ++k) small[k] = bf16(values[k]);
+      store(shadow + i, small);
+    }
+  }
+};
+
+template <class T>
+Target<T> target_of(Tensor& param, Tensor& shadow) {
+  return {param.mutable_data<T>(), shadow.defined() ? shadow.mutable_data<bf16>() : nullptr};
+}
+
 template <class T>
 struct Sgd {
   using C = compute_t<T>;
-  T* param;
+  Target<T> target;
   const T* grad;
   T* velocity;  // null: no momentum
   C lr;
@@ -20,100 +45,240 @@ struct Sgd {
   C fresh;  // 1 - dampening
   C weight_decay;
   bool nesterov;
-  __device__ void operator()(int64_t i) const {
-    const C p = static_cast<C>(param[i]);
-    const C d = static_cast<C>(grad[i]) + weight_decay * p;
-    C step = d;
-    if (velocity != nullptr) {
-      const C v = momentum * static_cast<C>(velocity[i]) + fresh * d;
-      velocity[i] = T(v);
-      step = nesterov ? d + momentum * v : v;
+  template <int N>
+  __device__ void run(int64_t i) const {
+    const Pack<T, N> p = load<N>(target.param + i);
+    const Pack<T, N> g = load<N>(grad + i);
+    Pack<T, N> v{};
+    if (velocity != nullptr) v = load<N>(velocity + i);
+    Pack<C, N> next;
+    for (int k = 0; k < N; ++k) {
+      const C x = static_cast<C>(p[k]);
+      C d = static_cast<C>(g[k]) + weight_decay * x;
+      if (velocity != nullptr) {
+        const C moved = momentum * static_cast<C>(v[k]) + fresh * d;
+        v[k] = T(moved);
+        d = nesterov ? d + momentum * moved : moved;
+      }
+      next[k] = x - lr * d;
     }
-    param[i] = T(p - lr * step);
+    if (velocity != nullptr) store(velocity + i, v);
+    target.template put<N>(i, next);
   }
 };
 
-void refuse(const Tensor& shadow) {
-  if (shadow.defined()) throw UnsupportedError("optimizer: bf16 shadows are written on CPUs only");
-}
-
 void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep& step,
               Tensor& shadow) {
-  refuse(shadow);
   dispatch_floating(param.dtype(), "sgd_step", [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
-    for_each(param.numel(),
-             Sgd<T>{param.mutable_data<T>(), grad.data<T>(),
-                    velocity.defined() ? velocity.mutable_data<T>() : nullptr, C(step.lr),
-                    C(step.momentum), C(1 - step.dampening), C(step.weight_decay), step.nesterov});
+    constexpr int kPack = kWidth<T>;
+    const Sgd<T> body{target_of<T>(param, shadow),
+                      grad.data<T>(),
+                      velocity.defined() ? velocity.mutable_data<T>() : nullptr,
+                      C(step.lr),
+                      C(step.momentum),
+                      C(1 - step.dampening),
+                      C(step.weight_decay),
+                      step.nesterov};
+    for_each_pack<kPack>(
+        param.numel(),
+        aligned<kPack>(body.target.param, body.target.shadow, body.grad, body.velocity), body);
   });
 }
+
+/// Adam's moments and direction for one element; the constants are rounded once.
+template <class T>
+struct Moments {
+  using C = compute_t<T>;
+  T* m;
+  T* v;
+  C fresh1, beta2, fresh2, eps;
+  C scale1, scale2;  // correct the bias of m and of sqrt(v)
+
+  Moments(T* m_, T* v_, const AdamStep& s)
+      : m(m_),
+        v(v_),
+        fresh1(C(1 - s.beta1)),
+        beta2(C(s.beta2)),
+        fresh2(C(1 - s.beta2)),
+        eps(C(s.eps)),
+        scale1(C(1 / (1 - std::pow(s.beta1, static_cast<double>(s.step))))),
+        scale2(C(1 / std::sqrt(1 - std::pow(s.beta2, static_cast<double>(s.step))))) {}
+
+  __device__ void update(C g, T& m_of, T& v_of) const {
+    m_of = T(static_cast<C>(m_of) + fresh1 * (g - static_cast<C>(m_of)));
+    v_of = T(beta2 * static_cast<C>(v_of) + fresh2 * g * g);
+  }
+  __device__ C direction(T m_of, T v_of) const {
+    return scale1 * static_cast<C>(m_of) / (std::sqrt(static_cast<C>(v_of)) * scale2 + eps);
+  }
+};
 
 template <class T>
 struct Adam {
   using C = compute_t<T>;
-  T* param;
+  Target<T> target;
   const T* grad;
-  T* m;
-  T* v;
-  C lr, fresh1, beta2, fresh2, eps;
-  C scale1, scale2;  // correct the bias of m and of sqrt(v)
-  C l2, keep;        // coupled decay, and what decoupled decay leaves
-  __device__ void operator()(int64_t i) const {
-    const C p = static_cast<C>(param[i]);
-    const C g = static_cast<C>(grad[i]) + l2 * p;
-    m[i] = T(static_cast<C>(m[i]) + fresh1 * (g - static_cast<C>(m[i])));
-    v[i] = T(beta2 * static_cast<C>(v[i]) + fresh2 * g * g);
-    const C direction =
-        scale1 * static_cast<C>(m[i]) / (std::sqrt(static_cast<C>(v[i])) * scale2 + eps);
-    param[i] = T(keep * p - lr * direction);
+  Moments<T> moments;
+  C lr;
+  C l2, keep;  // coupled decay, and what decoupled decay leaves
+  template <int N>
+  __device__ void run(int64_t i) const {
+    const Pack<T, N> p = load<N>(target.param + i);
+    const Pack<T, N> g = load<N>(grad + i);
+    Pack<T, N> m = load<N>(moments.m + i);
+    Pack<T, N> v = load<N>(moments.v + i);
+    Pack<C, N> next;
+    for (int k = 0; k < N; ++k) {
+      const C x = static_cast<C>(p[k]);
+      moments.update(static_cast<C>(g[k]) + l2 * x, m[k], v[k]);
+      next[k] = keep * x - lr * moments.direction(m[k], v[k]);
+    }
+    store(moments.m + i, m);
+    store(moments.v + i, v);
+    target.template put<N>(i, next);
   }
 };
 
 void adam_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const AdamStep& step,
                Tensor& shadow) {
-  refuse(shadow);
   dispatch_floating(param.dtype(), "adam_step", [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
-    const auto count = static_cast<double>(step.step);
+    constexpr int kPack = kWidth<T>;
     const bool decoupled = step.decoupled_weight_decay;
-    for_each(param.numel(), Adam<T>{.param = param.mutable_data<T>(),
-                                    .grad = grad.data<T>(),
-                                    .m = m.mutable_data<T>(),
-                                    .v = v.mutable_data<T>(),
-                                    .lr = C(step.lr),
-                                    .fresh1 = C(1 - step.beta1),
-                                    .beta2 = C(step.beta2),
-                                    .fresh2 = C(1 - step.beta2),
-                                    .eps = C(step.eps),
-                                    .scale1 = C(1 / (1 - std::pow(step.beta1, count))),
-                                    .scale2 = C(1 / std::sqrt(1 - std::pow(step.beta2, count))),
-                                    .l2 = C(decoupled ? 0 : step.weight_decay),
-                                    .keep = C(decoupled ? 1 - step.lr * step.weight_decay : 1)});
+    const Adam<T> body{target_of<T>(param, shadow),
+                       grad.data<T>(),
+                       {m.mutable_data<T>(), v.mutable_data<T>(), step},
+                       C(step.lr),
+                       C(decoupled ? 0 : step.weight_decay),
+                       C(decoupled ? 1 - step.lr * step.weight_decay : 1)};
+    for_each_pack<kPack>(param.numel(),
+                         aligned<kPack>(body.target.param, body.target.shadow, body.grad,
+                                        body.moments.m, body.moments.v),
+                         body);
+  });
+}
+
+/// The sums of the squares of the parameter and of LAMB's direction.
+struct TwoSums {
+  double param, direction;
+  static __device__ TwoSums none() { return {0, 0}; }
+  __device__ void merge(const TwoSums& other) {
+    param += other.param;
+    direction += other.direction;
+  }
+};
+
+template <class T>
+struct LambMoments {
+  using Value = TwoSums;
+  using C = compute_t<T>;
+  const T* param;
+  const T* grad;
+  Moments<T> moments;
+  C decay;
+  double* squares;
+  template <int N>
+  __device__ void run(int64_t i, TwoSums& sums) const {
+    const Pack<T, N> p = load<N>(param + i);
+    const Pack<T, N> g = load<N>(grad + i);
+    Pack<T, N> m = load<N>(moments.m + i);
+    Pack<T, N> v = load<N>(moments.v + i);
+    for (int k = 0; k < N; ++k) {
+      const C x = static_cast<C>(p[k]);
+      moments.update(static_cast<C>(g[k]), m[k], v[k]);
+      const C r = moments.direction(m[k], v[k]) + decay * x;
+      sums.param += static_cast<double>(x) * static_cast<double>(x);
+      sums.direction += static_cast<double>(r) * static_cast<double>(r);
+    }
+    store(moments.m + i, m);
+    store(moments.v + i, v);
+  }
+  __device__ void finish(const TwoSums& sums) const {
+    squares[0] = sums.param;
+    squares[1] = sums.direction;
+  }
+};
+
+void lamb_moments(const Tensor& param, const Tensor& grad, Tensor& m, Tensor& v,
+                  const AdamStep& step, Tensor& squares) {
+  dispatch_floating(param.dtype(), "lamb_step", [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int kPack = kWidth<T>;
+    const LambMoments<T> body{param.data<T>(),
+                              grad.data<T>(),
+                              {m.mutable_data<T>(), v.mutable_data<T>(), step},
+                              compute_t<T>(step.weight_decay),
+                              squares.mutable_data<double>()};
+    const bool packs = aligned<kPack>(body.param, body.grad, body.moments.m, body.moments.v);
+    reduce_flat<kPack>(param.numel(), packs, body, param.device());
   });
 }
 
 template <class T>
-struct Lerp {
+struct LambApply {
   using C = compute_t<T>;
-  T* average;
-  const T* value;
+  Target<T> target;
+  Moments<T> moments;
+  double lr;
+  C decay;
+  const double* squares;
+  C rate;
+  /// The host does not wait for the norms, so each thread makes its rate of them.
+  __device__ void start() {
+    const double param = squares[0], direction = squares[1];
+    const bool both = param > 0 && direction > 0;
+    rate = static_cast<C>(lr * (both ? std::sqrt(param) / std::sqrt(direction) : 1.0));
+  }
+  template <int N>
+  __device__ void run(int64_t i) const {
+    const Pack<T, N> p = load<N>(target.param + i);
+    const Pack<T, N> m = load<N>(moments.m + i);
+    const Pack<T, N> v = load<N>(moments.v + i);
+    Pack<C, N> next;
+    for (int k = 0; k < N; ++k) {
+      const C x = static_cast<C>(p[k]);
+      next[k] = x - rate * (moments.direction(m[k], v[k]) + decay * x);
+    }
+    target.template put<N>(i, next);
+  }
+};
+
+void lamb_apply(Tensor& param, const Tensor& m, const Tensor& v, const AdamStep& step,
+                const Tensor& squares, Tensor& shadow) {
+  dispatch_floating(param.dtype(), "lamb_step", [&](auto zero) {
+    using T = decltype(zero);
+    using C = compute_t<T>;
+    constexpr int kPack = kWidth<T>;
+    // Moments can write, but run() does not.
+    const Moments<T> moments(const_cast<T*>(m.data<T>()), const_cast<T*>(v.data<T>()), step);
+    const LambApply<T> body{target_of<T>(param, shadow), moments, step.lr, C(step.weight_decay),
+                            squares.data<double>(),      C(0)};
+    for_each_pack<kPack>(
+        param.numel(), aligned<kPack>(body.target.param, body.target.shadow, moments.m, moments.v),
+        body);
+  });
+}
+
+template <class C>
+struct Lerp {
   C factor;
   bool near_value;  // from that end: weights of 0 and of 1 are exact
-  __device__ void operator()(int64_t i) const {
-    const C from = static_cast<C>(average[i]), to = static_cast<C>(value[i]);
-    average[i] = T((near_value ? to : from) + factor * (to - from));
+  __device__ C operator()(C from, C to) const {
+    return (near_value ? to : from) + factor * (to - from);
   }
 };
 
 void lerp(Tensor& average, const Tensor& value, double weight) {
   dispatch_floating(average.dtype(), "lerp", [&](auto zero) {
     using T = decltype(zero);
+    using C = compute_t<T>;
     const bool near_value = weight >= 0.5;
-    for_each(average.numel(), Lerp<T>{average.mutable_data<T>(), value.data<T>(),
-                                      compute_t<T>(near_value ? weight - 1 : weight), near_value});
+    T* values = average.mutable_data<T>();
+    map(average.numel(), Lerp<C>{static_cast<C>(near_value ? weight - 1 : weight), near_value},
+        values, false, values, value.data<T>());
   });
 }
 
@@ -121,8 +286,8 @@ void lerp(Tensor& average, const Tensor& value, double weight) {
 
 const OptimizerKernels kOptimizer{.sgd_step = sgd_step,
                                   .adam_step = adam_step,
-                                  .lamb_moments = missing_kernel<"lamb_step">,
-                                  .lamb_apply = missing_kernel<"lamb_step">,
+                                  .lamb_moments = lamb_moments,
+                                  .lamb_apply = lamb_apply,
                                   .lerp = lerp};
 
 }  // namespace lockstep::LOCKSTEP_GPU

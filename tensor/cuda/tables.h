@@ -10,8 +10,16 @@ extern const ActivationKernels kActivation;
 extern const AttentionKernels kAttention;
 extern const ConvKernels kConv;
 extern const CopyKernels kCopy;
+extern const DropoutKernels kDropout;
+extern const ElementwiseKernels kElementwise;
+extern const LayoutKernels kLayout;
 extern const MatmulKernels kMatmul;
+extern const MetricsKernels kMetrics;
 extern const NormKernels kNorm;
 extern const OptimizerKernels kOptimizer;
+extern const RandomKernels kRandom;
+extern const ReduceKernels kReduce;
+extern const SelectKernels kSelect;
+extern const UnaryKernels kUnary;
 
 }  // namespace lockstep::LOCKSTEP_GPU

@@ -42,7 +42,7 @@ struct OptimizerKernels {
 namespace ops {
 
 // `shadow`, where one is given, is bf16 of param's shape and gets the new values of an f32 param,
-// rounded, in the same pass over memory: what mixed precision computes with. CPU only.
+// rounded, in the same pass over memory: what mixed precision computes with.
 
 /// One step of stochastic gradient descent as PyTorch defines it (torch.optim.SGD), in place:
 ///   d = grad + weight_decay * param;  velocity = momentum * velocity + (1 - dampening) * d;

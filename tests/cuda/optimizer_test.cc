@@ -59,6 +59,51 @@ TEST_CASE("adam_step on cuda equals the CPU's") {
   });
 }
 
+TEST_CASE("lamb_step on cuda equals the CPU's") {
+  on_cuda_device([] {
+    for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
+      for (const int64_t n : {0, 1, 301, 9001}) {
+        for (const double scale : {1.0, 0.0}) {  // a parameter of zeros: the ratio is 1
+          INFO(name_of(dtype), " ", n, " scale ", scale);
+          const AdamStep step{.lr = 0.1, .weight_decay = 0.1, .step = 3};
+          Tensor p = random_tensor({n}, 1, -scale, scale, dtype);
+          Tensor m = random_tensor({n}, 2, -1, 1, dtype), v = random_tensor({n}, 3, 0.1, 1, dtype);
+          const Tensor grad = random_tensor({n}, 4, -1, 1, dtype);
+          Tensor p_on_cuda = to_cuda(ops::clone(p)), m_on_cuda = to_cuda(ops::clone(m));
+          Tensor v_on_cuda = to_cuda(ops::clone(v));
+          ops::lamb_step(p, grad, m, v, step);
+          ops::lamb_step(p_on_cuda, to_cuda(grad), m_on_cuda, v_on_cuda, step);
+          CHECK(relative_difference(to_cpu(p_on_cuda), p) <= tolerance_of(dtype));
+          CHECK(relative_difference(to_cpu(m_on_cuda), m) <= tolerance_of(dtype));
+          CHECK(relative_difference(to_cpu(v_on_cuda), v) <= tolerance_of(dtype));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("each optimizer on cuda writes the bf16 shadow of the new values, aligned or not") {
+  on_cuda_device([] {
+    for (const int64_t begin : {0, 1}) {
+      for (int which = 0; which < 3; ++which) {
+        INFO("optimizer ", which, " from ", begin);
+        const auto tensor = [&](uint64_t seed, double low) {
+          return to_cuda(random_tensor({302}, seed, low, 1, DType::kF32)).slice(begin, 301);
+        };
+        Tensor p = tensor(1, -1), m = tensor(2, -1), v = tensor(3, 0.1);
+        const Tensor before = ops::clone(to_cpu(p)), grad = tensor(4, -1);
+        Tensor shadow = Tensor::zeros({302}, DType::kBF16, Device::cuda()).slice(begin, 301);
+        const AdamStep step{.lr = 0.1, .step = 3};
+        if (which == 0) ops::sgd_step(p, grad, m, {.lr = 0.1, .momentum = 0.9}, shadow);
+        if (which == 1) ops::adam_step(p, grad, m, v, step, shadow);
+        if (which == 2) ops::lamb_step(p, grad, m, v, step, shadow);
+        CHECK(relative_difference(to_cpu(p), before) > 0.01);
+        CHECK(relative_difference(to_cpu(shadow), ops::cast(to_cpu(p), DType::kBF16)) == 0);
+      }
+    }
+  });
+}
+
 TEST_CASE("lerp on cuda equals the CPU's") {
   on_cuda_device([] {
     for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
