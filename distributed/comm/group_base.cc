@@ -6,24 +6,6 @@
 namespace lockstep::comm {
 namespace {
 
-void check_host(const char* call, const Tensor& tensor) {
-  check(tensor.defined(), call, ": the tensor is undefined");
-  check(tensor.device().is_cpu(), call, ": wanted a host tensor, got one on ",
-        to_string(tensor.device()));
-}
-
-/// Checks two tensors of which `large` holds one part of `small`'s size for each rank.
-void check_parts(const char* call, const char* large_name, const Tensor& large,
-                 const char* small_name, const Tensor& small, int size) {
-  check_host(call, large);
-  check_host(call, small);
-  check(large.dtype() == small.dtype(), call, ": ", large_name, " is ", name_of(large.dtype()),
-        " but ", small_name, " is ", name_of(small.dtype()));
-  check(large.numel() == small.numel() * size, call, ": wanted ", small.numel() * size,
-        " elements in ", large_name, " (", size, " ranks of ", small.numel(), "), got ",
-        large.numel());
-}
-
 Op in_place(OpKind kind, Tensor tensor) {
   Op op;
   op.signature.kind = kind;
@@ -38,20 +20,42 @@ Op in_place(OpKind kind, Tensor tensor) {
 
 }  // namespace
 
+void GroupBase::check_place(const char* call, const Tensor& tensor) const {
+  check(tensor.device().is_cpu(), call, ": wanted a host tensor, got one on ",
+        to_string(tensor.device()));
+}
+
+void GroupBase::check_tensor(const char* call, const Tensor& tensor) const {
+  check(tensor.defined(), call, ": the tensor is undefined");
+  check_place(call, tensor);
+}
+
+/// Checks two tensors of which `large` holds one part of `small`'s size for each rank.
+void GroupBase::check_parts(const char* call, const char* large_name, const Tensor& large,
+                            const char* small_name, const Tensor& small, int size) const {
+  check_tensor(call, large);
+  check_tensor(call, small);
+  check(large.dtype() == small.dtype(), call, ": ", large_name, " is ", name_of(large.dtype()),
+        " but ", small_name, " is ", name_of(small.dtype()));
+  check(large.numel() == small.numel() * size, call, ": wanted ", small.numel() * size,
+        " elements in ", large_name, " (", size, " ranks of ", small.numel(), "), got ",
+        large.numel());
+}
+
 void GroupBase::check_peer(const char* call, const char* what, int peer) const {
   check(peer >= 0 && peer < size_, call, ": ", what, " is ", peer, ", but the ranks are 0 to ",
         size_ - 1);
 }
 
 WorkPtr GroupBase::all_reduce(Tensor tensor, ReduceOp reduce) {
-  check_host("all_reduce", tensor);
+  check_tensor("all_reduce", tensor);
   Op op = in_place(OpKind::kAllReduce, std::move(tensor));
   op.signature.reduce = reduce;
   return submit(std::move(op));
 }
 
 WorkPtr GroupBase::broadcast(Tensor tensor, int root) {
-  check_host("broadcast", tensor);
+  check_tensor("broadcast", tensor);
   check_peer("broadcast", "root", root);
   Op op = in_place(OpKind::kBroadcast, std::move(tensor));
   op.signature.peer = root;
@@ -91,7 +95,7 @@ WorkPtr GroupBase::all_to_all(Tensor out, Tensor in) {
 }
 
 WorkPtr GroupBase::send(Tensor tensor, int to) {
-  check_host("send", tensor);
+  check_tensor("send", tensor);
   check_peer("send", "to", to);
   check(to != rank_, "send: to is this rank itself (", to, ")");
   Op op;
@@ -102,7 +106,7 @@ WorkPtr GroupBase::send(Tensor tensor, int to) {
 }
 
 WorkPtr GroupBase::recv(Tensor tensor, int from) {
-  check_host("recv", tensor);
+  check_tensor("recv", tensor);
   check_peer("recv", "from", from);
   check(from != rank_, "recv: from is this rank itself (", from, ")");
   Op op = in_place(OpKind::kRecv, std::move(tensor));
@@ -112,10 +116,14 @@ WorkPtr GroupBase::recv(Tensor tensor, int from) {
 
 WorkPtr GroupBase::barrier() { return submit(Op{}); }
 
-std::unique_ptr<ProcessGroup> GroupBase::split(int color, int key) {
-  Tensor mine = Tensor::from<int64_t>({color, key}, {2});
-  Tensor all = Tensor::empty({size_, 2}, DType::kI64);
+Tensor GroupBase::gather_host(const Tensor& mine) {
+  Tensor all = Tensor::empty({size_ * mine.numel()}, mine.dtype());
   all_gather(all, mine)->wait();
+  return all;
+}
+
+std::unique_ptr<ProcessGroup> GroupBase::split(int color, int key) {
+  const Tensor all = gather_host(Tensor::from<int64_t>({color, key}, {2}));
   const int64_t split_index = splits_++;
   if (color < 0) return nullptr;
 

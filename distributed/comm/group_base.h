@@ -1,4 +1,4 @@
-// GroupBase: what all host backends share. It checks the arguments, writes each call down as an Op
+// GroupBase: what all backends share. It checks the arguments, writes each call down as an Op
 // and hands it to submit().
 #pragma once
 
@@ -34,10 +34,17 @@ class GroupBase : public ProcessGroup {
     int rank;                  // this rank's place in members
   };
 
+  /// Throws ArgumentError unless the group can work on the tensor's memory: the host's.
+  virtual void check_place(const char* call, const Tensor& tensor) const;
+  /// all_gather of a small host tensor, complete.
+  virtual Tensor gather_host(const Tensor& mine);
   virtual WorkPtr submit(Op op) = 0;
   virtual std::unique_ptr<ProcessGroup> make_subgroup(const Subgroup& subgroup) = 0;
 
  private:
+  void check_tensor(const char* call, const Tensor& tensor) const;
+  void check_parts(const char* call, const char* large_name, const Tensor& large,
+                   const char* small_name, const Tensor& small, int size) const;
   void check_peer(const char* call, const char* what, int peer) const;
   WorkPtr submit_pair(OpKind kind, Tensor out, Tensor in, ReduceOp op, int64_t count);
 

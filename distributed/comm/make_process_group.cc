@@ -5,17 +5,31 @@
 #include "lockstep/distributed/comm/interface.h"
 #include "lockstep/distributed/comm/job_token.h"
 #include "lockstep/distributed/comm/meeting_point.h"
+#include "lockstep/distributed/comm/nccl/nccl_group.h"
+#include "lockstep/distributed/comm/nccl/nccl_library.h"
+#include "lockstep/distributed/comm/paired_group.h"
 #include "lockstep/distributed/comm/rank_env.h"
 #include "lockstep/distributed/comm/rendezvous.h"
 #include "lockstep/distributed/comm/single_group.h"
 #include "lockstep/distributed/comm/socket.h"
+#include "lockstep/tensor/memory.h"
 
 namespace lockstep {
 namespace {
 
 void check_backend(const std::string& backend) {
-  check(backend == "auto" || backend == "gloo" || backend == "single",
-        "make_process_group: wanted the backend auto, gloo or single, got '", backend, "'");
+  check(backend == "auto" || backend == "gloo" || backend == "nccl" || backend == "single",
+        "make_process_group: wanted the backend auto, gloo, nccl or single, got '", backend, "'");
+}
+
+bool wants_nccl(const ProcessGroupOptions& options) {
+  return options.backend == "nccl" || (options.backend == "auto" && !options.device.is_cpu());
+}
+
+/// Before the ranks meet, so that a rank that lacks something says so and not that it is alone.
+void require_nccl() {
+  comm::nccl_library();
+  require_cuda();
 }
 
 /// The address of the interface that the options ask for; empty: they ask for none.
@@ -24,21 +38,33 @@ std::string chosen_address(const ProcessGroupOptions& options) {
 }
 
 /// The group of the ranks that have met at `store`, which rank 0 serves at `info.master_addr`.
-JoinedGroup join_over_gloo(std::shared_ptr<Store> store, const RankInfo& info,
-                           const std::string& chosen, const ProcessGroupOptions& options) {
+JoinedGroup join_at(std::shared_ptr<Store> store, const RankInfo& info, const std::string& chosen,
+                    const ProcessGroupOptions& options) {
   failpoint("make_process_group.after_meeting");
   const std::string own = chosen.empty() ? comm::local_address_towards(info.master_addr) : chosen;
   RankPlace place = comm::find_place(*store, comm::own_seat(own), info.rank, info.world_size,
                                      options.start_timeout);
-  auto group = make_gloo_group(std::move(store), "world", info.rank, info.world_size,
-                               {.host = own,
-                                .timeout = options.timeout,
-                                .start_timeout = options.start_timeout,
-                                .stall_warning = options.stall_warning});
-  return {std::move(group), std::move(place)};
+  auto host = make_gloo_group(store, "world", info.rank, info.world_size,
+                              {.host = own,
+                               .timeout = options.timeout,
+                               .start_timeout = options.start_timeout,
+                               .stall_warning = options.stall_warning});
+  if (!wants_nccl(options)) return {std::move(host), std::move(place)};
+  auto device =
+      make_nccl_group(comm::nccl_library(), std::move(store), "gpus", info.rank, info.world_size,
+                      {.timeout = options.timeout,
+                       .start_timeout = options.start_timeout,
+                       .stall_warning = options.stall_warning,
+                       .max_ctas = options.nccl_max_ctas,
+                       .host_id = process_environment()("NCCL_HOSTID").value_or("")});
+  return {make_paired_group(std::move(host), std::move(device)), std::move(place)};
 }
 
 JoinedGroup join(const RankEnv& rank, const ProcessGroupOptions& options) {
+  if (wants_nccl(options)) {
+    choose_cuda_device(rank.local_rank);
+    require_nccl();
+  }
   failpoint("make_process_group.before_meeting");
   const Environment env = process_environment();
   const MeetingPoint at = meeting_point(rank, env, options.init_method);
@@ -56,7 +82,7 @@ JoinedGroup join(const RankEnv& rank, const ProcessGroupOptions& options) {
     if (!one_host) info.master_addr = comm::address_for_all(at.host, chosen);
     store = join_store(info, job_token(rank.job, env), options.start_timeout);
   }
-  return join_over_gloo(std::move(store), info, chosen, options);
+  return join_at(std::move(store), info, chosen, options);
 }
 
 }  // namespace
@@ -68,7 +94,7 @@ JoinedGroup join_process_group(const ProcessGroupOptions& options) {
   const int world_size = rank ? rank->world_size : 1;
   check(backend != "single" || world_size == 1,
         "make_process_group: the backend single has one rank, but WORLD_SIZE is ", world_size);
-  check(backend != "gloo" || rank.has_value(),
+  check((backend != "gloo" && backend != "nccl") || rank.has_value(),
         "make_process_group: RANK and WORLD_SIZE are not set; start the program with `lockstep "
         "launch --nproc N -- program`");
   if (!rank || backend == "single") return {make_single_group(), comm::place_alone()};
@@ -95,8 +121,9 @@ std::unique_ptr<ProcessGroup> make_process_group(const RankInfo& info, const std
         "make_process_group: wanted the address and the port of rank 0 in master_addr and "
         "master_port, got '",
         info.master_addr, "' and ", info.master_port);
+  if (wants_nccl(options)) require_nccl();
   auto store = join_store(info, token, options.start_timeout);
-  return join_over_gloo(std::move(store), info, chosen_address(options), options).group;
+  return join_at(std::move(store), info, chosen_address(options), options).group;
 }
 
 }  // namespace lockstep

@@ -11,7 +11,9 @@
 namespace lockstep {
 
 struct ProcessGroupOptions {
-  /// "auto": "gloo" under a launcher, "single" without one. "single" refuses more than one rank.
+  /// "auto": under a launcher "nccl" where `device` is a GPU and "gloo" where it is the host,
+  /// without one "single". "single" refuses more than one rank. With "nccl" tensors on the GPU go
+  /// by NCCL and those on the host by Gloo; each rank has a GPU of its own.
   std::string backend = "auto";
   /// How long to wait for the other ranks to start.
   std::chrono::milliseconds start_timeout{60'000};
@@ -25,6 +27,11 @@ struct ProcessGroupOptions {
   /// Where the ranks meet: tcp://host:port, file:///path in a folder that all see; empty or env://:
   /// as the environment tells (docs/starting_ranks.md).
   std::string init_method = {};
+  /// What the ranks compute on.
+  Device device = Device::cpu();
+  /// As of NcclGroupOptions: thread blocks that a collective may take from computing; 0: NCCL's own
+  /// choice.
+  int nccl_max_ctas = 0;
 };
 
 struct JoinedGroup {
@@ -33,14 +40,17 @@ struct JoinedGroup {
 };
 
 /// Blocks until all ranks have come. Throws ArgumentError for a wrong option or environment,
-/// CommError if ranks do not come, the port is in use, or the job's token is refused.
+/// CommError if ranks do not come, the port is in use, or the job's token is refused, and for
+/// "nccl" UnsupportedError if this program or this machine lacks what it needs. "nccl" makes the
+/// GPU with the number of the rank on this machine that of the process (choose_cuda_device).
 JoinedGroup join_process_group(const ProcessGroupOptions& options = {});
 
 /// The same without the place.
 std::unique_ptr<ProcessGroup> make_process_group(const ProcessGroupOptions& options = {});
 
-/// The same for a program that knows its ranks itself: "auto" is "gloo", or "single" for a
-/// world_size of 1. All ranks give the same `token`, the job's secret.
+/// The same for a program that knows its ranks itself: "auto" is "gloo" or "nccl", or "single" for
+/// a world_size of 1. All ranks give the same `token`, the job's secret. For "nccl" the program has
+/// chosen the GPU.
 ///
 /// So a program goes on after a CommError: it destroys the failed group and what uses it, gives the
 /// ranks that are left (or were started again) new numbers, and calls this with a `master_port`

@@ -1,12 +1,12 @@
 // The interface of collective communication. A ProcessGroup is one rank's end of a group of ranks,
-// which may be processes (gloo_group.h), threads (thread_group.h) or this process alone
-// (single_group.h), or another group with something in between (wrap_process_group.h).
+// which may be processes (gloo_group.h, nccl/nccl_group.h), threads (thread_group.h), this process
+// alone (single_group.h), or another group with something in between (wrap_process_group.h).
 //
 // Order: every rank issues the operations of one group in the same order; they run in that order,
 // one after the other, beside the caller, but for round_robin_group.h, where those on different
-// memory may overlap. What the ranks call is compared: a difference in the
-// operation, the dtype or the number of elements throws CommError on every rank and names both
-// calls.
+// memory may overlap. What the ranks call is compared, but for NCCL, where time runs out: a
+// difference in the operation, the dtype or the number of elements throws CommError on every rank
+// and names both calls.
 //
 // Failure: the first error of a group is final. Operations in flight fail with it, and each later
 // call throws at once.
@@ -57,15 +57,15 @@ class Work {
 
 using WorkPtr = std::shared_ptr<Work>;
 
-/// Tensors are dense host tensors of any dtype (f32 f64 bf16 f16 i64 i32 u8); zero elements
-/// are allowed. A wrong argument throws ArgumentError from the call itself, on this rank alone.
+/// Tensors are dense, of any dtype, on the host unless the backend takes others; zero elements are
+/// allowed. A wrong argument throws ArgumentError from the call itself, on this rank alone.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// "threads", "gloo", "single", or for a group over a group "emulated 1 Gbit/s, 0 us over gloo".
+  /// "threads", "gloo", "nccl", "single"; a group over one: "emulated 1 Gbit/s, 0 us over gloo".
   virtual const char* backend() const = 0;
 
   /// In place: tensor[i] = op over the ranks of tensor[i]. Every rank receives the same bits, and

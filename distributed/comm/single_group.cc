@@ -1,8 +1,8 @@
 #include "lockstep/distributed/comm/single_group.h"
 
 #include "lockstep/distributed/comm/group_base.h"
+#include "lockstep/tensor/memory.h"
 
-#include <cstring>
 #include <mutex>
 
 namespace lockstep {
@@ -33,6 +33,9 @@ class SingleGroup : public comm::GroupBase {
   }
 
  protected:
+  /// Any device's.
+  void check_place(const char*, const Tensor&) const override {}
+
   WorkPtr submit(comm::Op op) override {
     {
       const std::lock_guard lock(mutex_);
@@ -43,7 +46,7 @@ class SingleGroup : public comm::GroupBase {
     const int64_t start = comm::steady_now_ns();
     // In place there is nothing to do: the one rank's elements are the result.
     if (op.in_data != nullptr && op.out.nbytes() > 0) {
-      std::memcpy(op.out_data, op.in_data, op.out.nbytes());
+      device_memory(op.out.device()).copy(op.out_data, op.in_data, op.out.nbytes());
     }
     return std::make_shared<DoneWork>(Work::Times{start, comm::steady_now_ns()});
   }

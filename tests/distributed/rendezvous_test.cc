@@ -91,8 +91,10 @@ TEST_CASE("make_process_group: the backends") {
   set_environment({});
   CHECK(std::string(make_process_group()->backend()) == "single");
   CHECK(contains(message_of([] { make_process_group({.backend = "mpi"}); }),
-                 "wanted the backend auto, gloo or single, got 'mpi'"));
+                 "wanted the backend auto, gloo, nccl or single, got 'mpi'"));
   CHECK(contains(message_of([] { make_process_group({.backend = "gloo"}); }),
+                 "RANK and WORLD_SIZE are not set"));
+  CHECK(contains(message_of([] { make_process_group({.backend = "nccl"}); }),
                  "RANK and WORLD_SIZE are not set"));
   set_environment(kGood);
   CHECK(contains(message_of([] { make_process_group({.backend = "single"}); }), "WORLD_SIZE is 3"));

@@ -45,7 +45,8 @@ std::vector<std::pair<std::string, std::string>> facts(const Machine& m) {
   }
   const char* threads = "OMP_NUM_THREADS";
   return {
-      {"backends", "gloo (several processes), single (one process)"},
+      {"backends", str("gloo (several processes), single (one process)",
+                       m.built_with_cuda ? ", nccl (several GPUs)" : "")},
       {"built for", isa_names(m.built_for)},
       {"processor", str(m.processor, m.processor.empty() ? "" : "; ", isa_names(m.available))},
       {"processors", processors},

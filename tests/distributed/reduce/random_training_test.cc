@@ -86,10 +86,10 @@ DdpOptions random_options(Dice& dice) {
   return options;
 }
 
-void train(ProcessGroup& group, unsigned seed) {
+void train(ProcessGroup& group, Device device, unsigned seed) {
   Dice dice{std::mt19937(seed)};
   const int ranks = group.size();
-  Toy toy(group.rank());
+  Toy toy(group.rank(), /*mixed=*/true, device);
   DataParallel ddp(toy, group, random_options(dice));
   Expected expected(ranks);
   int loss = 0;  // number of the next one
@@ -130,16 +130,17 @@ void train(ProcessGroup& group, unsigned seed) {
 }
 
 TEST_CASE("random training gives the gradients that it should") {
-  for (const std::string& backend : testing::kHostBackends) {
+  for (const std::string& backend : testing::kBackends) {
     for (int ranks : {3, 4}) {
-      const unsigned rounds = backend == "gloo" ? 6 : 40;
+      const unsigned rounds = backend == "threads" ? 40 : 6;
       CAPTURE(backend);
       CAPTURE(ranks);
       testing::run_all_well(backend, ranks, [&](GroupPtr group) {
         omp_set_num_threads(1);
         for (unsigned seed = 0; seed < rounds; ++seed) {
-          const std::string text =
-              thrown_by([&] { train(*group, 1000 * static_cast<unsigned>(ranks) + seed); });
+          const std::string text = thrown_by([&] {
+            train(*group, testing::device_of(backend), 1000 * static_cast<unsigned>(ranks) + seed);
+          });
           check(text.empty(), "seed ", seed, ": ", text);
         }
       });

@@ -18,11 +18,11 @@
 
 namespace lockstep::testing {
 
-SmallNet::SmallNet(DType dtype, uint64_t seed) {
+SmallNet::SmallNet(DType dtype, uint64_t seed, Device device) {
   uint64_t next = 100 * seed;
   const auto make = [&](const char* name, Variable& parameter, const Shape& shape, double bound) {
-    parameter =
-        Variable(random_tensor(shape, next++, -bound, bound, dtype), /*requires_grad=*/true);
+    const Tensor values = random_tensor(shape, next++, -bound, bound, dtype);
+    parameter = Variable(ops::to_device(values, device), /*requires_grad=*/true);
     register_parameter(name, parameter);
   };
   make("conv1", conv1, {6, 3, 3, 2}, 0.3);
@@ -49,7 +49,8 @@ SmallBatch small_batch(int step, int global_batch, int begin, int end, DType dty
 }
 
 std::vector<Tensor> train_small_net_on(ProcessGroup& group, const TrainOptions& options) {
-  SmallNet net(options.dtype, static_cast<uint64_t>(1 + group.rank()));  // rank 0's values win
+  SmallNet net(options.dtype, static_cast<uint64_t>(1 + group.rank()),  // rank 0's values win
+               options.device);
   DataParallel ddp(net, group, options.ddp);
   std::vector<HookHandle> hooks;
   if (options.hook_delay) {
@@ -67,8 +68,10 @@ std::vector<Tensor> train_small_net_on(ProcessGroup& group, const TrainOptions& 
       const int begin = group.rank() * per_rank + m * micro;
       const SmallBatch batch =
           small_batch(step, options.global_batch, begin, begin + micro, options.dtype);
-      const Variable loss = scale(cross_entropy(net.forward(Variable(batch.inputs)), batch.targets),
-                                  1.0 / options.micro_batches);
+      const Variable inputs(ops::to_device(batch.inputs, options.device));
+      const Tensor targets = ops::to_device(batch.targets, options.device);
+      const Variable loss =
+          scale(cross_entropy(net.forward(inputs), targets), 1.0 / options.micro_batches);
       if (m + 1 < options.micro_batches) {
         const NoSync no_sync = ddp.no_sync();
         loss.backward();
@@ -80,7 +83,7 @@ std::vector<Tensor> train_small_net_on(ProcessGroup& group, const TrainOptions& 
   }
   std::vector<Tensor> values;
   for (const auto& [name, parameter] : net.named_parameters())
-    values.push_back(ops::clone(parameter.data()));
+    values.push_back(ops::clone(ops::to_device(parameter.data(), Device::cpu())));
   return values;
 }
 

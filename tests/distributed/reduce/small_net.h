@@ -13,7 +13,7 @@
 namespace lockstep::testing {
 
 struct SmallNet : Module {
-  explicit SmallNet(DType dtype, uint64_t seed = 1);
+  explicit SmallNet(DType dtype, uint64_t seed = 1, Device device = Device::cpu());
   /// x [n, 8, 8, 2] -> logits [n, 5].
   Variable forward(const Variable& x) const;
 
@@ -29,10 +29,11 @@ struct TrainOptions {
   DdpOptions ddp = {};
   std::function<void(int rank, int64_t sequence)> delay = {};  // in collectives
   std::function<void(int rank)> hook_delay = {};               // in backward, at each gradient
+  Device device = Device::cpu();
 };
 
 /// Trains with momentum SGD on data that depends on the step alone; rank r takes part r of each
-/// global batch. The result: for each rank, the parameters at the end.
+/// global batch. The result: for each rank, the parameters at the end, on the host.
 std::vector<std::vector<Tensor>> train_small_net(const TrainOptions& options);
 /// One rank's part in it, over a group of the caller's own; `ranks` and `delay` do not count.
 std::vector<Tensor> train_small_net_on(ProcessGroup& group, const TrainOptions& options);

@@ -27,11 +27,11 @@ Variable add_term(const Variable& total, const Variable& parameter, const Tensor
                 });
 }
 
-Toy::Toy(int rank, bool mixed) : rank(rank) {
+Toy::Toy(int rank, bool mixed, Device device) : rank(rank), device(device) {
   for (int i = 0; i < kParams; ++i) {
     const DType dtype = mixed && i % 3 == 1 ? DType::kF32 : DType::kF64;
     const Shape shape = mixed ? Shape{i + 1, 3} : Shape{5};
-    params.push_back({str("p", i), Variable(Tensor::zeros(shape, dtype), true)});
+    params.push_back({str("p", i), Variable(Tensor::zeros(shape, dtype, device), true)});
     specs.push_back({params.back().name, shape, dtype});
     register_parameter(params.back().name, params.back().parameter);
   }
@@ -47,7 +47,8 @@ Variable Toy::loss(int step, const std::vector<int>& order) const {
   Variable total(Tensor::zeros({}, DType::kF64));
   for (int i : order) {
     const auto k = static_cast<size_t>(i);
-    total = add_term(total, params[k].parameter, coefficients(specs[k], rank, step));
+    total = add_term(total, params[k].parameter,
+                     ops::to_device(coefficients(specs[k], rank, step), device));
   }
   return total;
 }
@@ -65,7 +66,9 @@ std::vector<int> Toy::all_but(const std::vector<int>& unused) {
 }
 
 std::optional<Tensor> Toy::grad(int param) const {
-  return params[static_cast<size_t>(param)].parameter.grad();
+  const auto grad = params[static_cast<size_t>(param)].parameter.grad();
+  if (!grad) return std::nullopt;
+  return ops::to_device(*grad, Device::cpu());
 }
 
 Tensor Toy::mean_of(int param, int ranks, const std::vector<Use>& uses) const {

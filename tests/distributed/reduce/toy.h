@@ -22,9 +22,9 @@ inline constexpr double kTolerance = 1e-6;
 /// total + sum(coefficients * parameter): a linear loss, whose gradients are the coefficients.
 Variable add_term(const Variable& total, const Variable& parameter, const Tensor& coefficients);
 
-/// One rank's replica: parameters of several sizes and both dtypes ("p0", "p1", ...).
+/// One rank's replica: parameters of several sizes and both dtypes ("p0", "p1", ...), on `device`.
 struct Toy : Module {
-  explicit Toy(int rank, bool mixed = true);
+  explicit Toy(int rank, bool mixed = true, Device device = Device::cpu());
 
   /// The gradient that a rank's loss of `step` brings a parameter.
   static Tensor coefficients(const ParamSpec& spec, int rank, int step);
@@ -35,6 +35,7 @@ struct Toy : Module {
   static std::vector<int> all();
   static std::vector<int> all_but(const std::vector<int>& unused);
 
+  /// On the host.
   std::optional<Tensor> grad(int param) const;
   /// The gradient when these (rank, step) used the parameter, as a mean over `ranks`.
   struct Use {
@@ -50,6 +51,7 @@ struct Toy : Module {
 
   static constexpr int kParams = 9;
   int rank;
+  Device device;
   std::vector<NamedParameter> params;
   std::vector<ParamSpec> specs;
 };
