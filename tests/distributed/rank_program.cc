@@ -24,8 +24,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// TEST_DEVICE: "cuda", or the host.
+Device device_from_env() {
+  return std::getenv("TEST_DEVICE") != nullptr ? Device::cuda() : Device::cpu();
+}
+
 ProcessGroupOptions options_from_env() {
-  ProcessGroupOptions options;
+  ProcessGroupOptions options{.device = device_from_env()};
   if (const char* t = std::getenv("TEST_START_MS"))
     options.start_timeout = milliseconds(std::atoi(t));
   if (const char* t = std::getenv("TEST_TIMEOUT_MS")) options.timeout = milliseconds(std::atoi(t));
@@ -137,8 +142,8 @@ int run(const std::string& mode, const std::string& argument) {
   if (mode == "listeners") return print_listeners();
   const auto group = make_process_group(options_from_env());
   if (mode == "collectives") {
-    testing::check_collectives(*group);
-    testing::check_ring_and_split(*group);
+    testing::check_collectives_on(device_from_env(), *group);
+    testing::check_ring_and_split_on(device_from_env(), *group);
     std::cout << "rank " << group->rank() << " of " << group->size() << " " << group->backend()
               << " is done" << std::endl;
     return 0;
@@ -167,7 +172,9 @@ int run(const std::string& mode, const std::string& argument) {
     try {
       for (;;) {
         start = std::chrono::steady_clock::now();
-        group->all_reduce(Tensor::zeros({1 << 20}, DType::kF32))->wait();
+        const WorkPtr work =
+            group->all_reduce(Tensor::zeros({1 << 20}, DType::kF32, device_from_env()));
+        work->wait_host(std::chrono::hours(1));
       }
     } catch (const CommError& e) {
       const auto took = std::chrono::steady_clock::now() - start;
