@@ -24,7 +24,7 @@ struct NllOptions {
 };
 
 struct LossKernels {
-  /// Throws ArgumentError for a target outside [0, C) that is not ignore_index. `lse` [N] is the
+  /// A target outside [0, C) that is not ignore_index: ops::cross_entropy. `lse` [N] is the
   /// logsumexp of each row, `scale` (a scalar) what the gradient of every row is multiplied by.
   void (&cross_entropy)(const Tensor& logits, const Tensor& targets,
                         const CrossEntropyOptions& options, Tensor& loss, Tensor& lse,
@@ -52,7 +52,7 @@ struct CrossEntropyResult {
 /// The cross-entropy between softmax(logits) and the targets: logits [N, C], targets i64 [N]. The
 /// mean over no row (all ignored, or N = 0) is 0, so that a batch with nothing to predict does no
 /// harm (PyTorch gives NaN there). A target outside [0, C) throws ArgumentError unless it is
-/// ignore_index.
+/// ignore_index; on a GPU, which nobody waits for, it makes the loss and its row's gradient NaN.
 CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets,
                                  const CrossEntropyOptions& options);
 /// grad_logits (+)= grad_loss * scale * (softmax(logits) - smoothed one-hot targets), 0 in ignored

@@ -46,7 +46,7 @@ void bce_with_logits_backward(const Tensor& grad_loss, const Tensor& logits, con
 
 /// For rows a and b [N, D] and labels i64 [N], the mean (or sum) over the rows of 1 - cos(a, b)
 /// where the label is 1, and max(0, cos(a, b) - margin) where it is -1; any other label throws
-/// ArgumentError. Of a row of zeros the cosine is 0.
+/// ArgumentError, or on a GPU makes the loss NaN. Of a row of zeros the cosine is 0.
 Tensor cosine_embedding(const Tensor& a, const Tensor& b, const Tensor& labels, double margin,
                         Reduction reduction);
 /// The gradient of a; with a and b exchanged, that of b.

@@ -151,6 +151,17 @@ uint64_t exchange_in_warp(uint64_t bits, unsigned source, int line) {
   return got;
 }
 
+unsigned vote_in_warp(bool vote, int line) {
+  const unsigned first = running->warp * kWarp;
+  exchanged[first + running->at.lane] = vote ? 1 : 0;
+  sync_warp(line);
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < warps[running->warp].members; ++lane)
+    votes |= static_cast<unsigned>(exchanged[first + lane]) << lane;
+  sync_warp(line);
+  return votes;
+}
+
 SharedRegion::SharedRegion(void* memory, size_t bytes) {
   std::memset(memory, kPoison, bytes);
   regions.emplace_back(memory, bytes);

@@ -45,6 +45,9 @@ std::byte* dynamic_shared();
 /// The value that lane `source` of this thread's warp passed to the same call.
 uint64_t exchange_in_warp(uint64_t bits, unsigned source, int line);
 
+/// Bit l: whether lane l of this thread's warp passed true to the same call.
+unsigned vote_in_warp(bool vote, int line);
+
 template <class T>
 T shuffle(T value, unsigned source, int line) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
@@ -94,6 +97,8 @@ class Shared {
                                 ? ::lockstep::simt::place().lane + (delta) \
                                 : ::lockstep::simt::place().lane,          \
                             __LINE__)
+#define __ballot_sync(mask, vote) ::lockstep::simt::vote_in_warp((vote), __LINE__)
+#define __popc(bits) __builtin_popcount(bits)
 #define LOCKSTEP_SHARED(type, name, extent)                    \
   using name##_array = type extent;                            \
   static ::lockstep::simt::Shared<name##_array> name##_memory; \
