@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -40,7 +41,7 @@ TEST_CASE("gather on cuda equals the CPU's to the bit") {
     for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
       for (const Case& c : kCases) {
         const Tensor x = random_tensor(c.whole, 1, -1, 1, dtype);
-        const Tensor index = indexes(c.index, c.whole[c.dim]);
+        const Tensor index = indexes(c.index, std::min<int64_t>(c.whole[c.dim], 8));
         const Tensor before = random_tensor(c.index, 2, -1, 1, dtype);
         for (const bool accumulate : {false, true}) {
           const Tensor wanted = into(Device::cpu(), before, accumulate,
@@ -61,7 +62,7 @@ TEST_CASE("scatter_add on cuda equals the CPU's to the bit: what meets is added 
       for (const Case& c : kCases) {
         INFO(std::string(name_of(dtype)), " ", c.whole.to_string(), " by ", c.index.to_string());
         const Tensor x = random_tensor(c.index, 1, -1, 1, dtype);
-        const Tensor index = indexes(c.index, c.whole[c.dim]);
+        const Tensor index = indexes(c.index, std::min<int64_t>(c.whole[c.dim], 8));
         const Tensor before = random_tensor(c.whole, 2, -1, 1, dtype);
         const Tensor wanted = into(Device::cpu(), before, true, [&](const Dest& d) {
           Tensor y = d.out;
