@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <mutex>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -95,6 +97,10 @@ void Timeline::record(const Span& span) {
   ring.written.store(at + 1, std::memory_order_release);
 }
 
+void Timeline::defer(std::function<std::optional<Span>()> later) {
+  deferred_.push_back(std::move(later));
+}
+
 void Timeline::drain() {
   std::lock_guard lock(rings_->mutex);
   for (size_t thread = 0; thread < rings_->list.size(); ++thread) {
@@ -110,6 +116,7 @@ void Timeline::drain() {
 }
 
 void Timeline::begin_step(int64_t step) {
+  deferred_.clear();  // of a step that was not ended
   current_.events.clear();
   current_.step = step;
   current_.begin_ns = now_ns();
@@ -117,6 +124,14 @@ void Timeline::begin_step(int64_t step) {
 }
 
 StepSummary Timeline::end_step() {
+  for (const auto& later : deferred_) {
+    try {
+      if (const std::optional<Span> span = later()) record(*span);
+    } catch (const std::exception&) {
+      // The one who waits for the work itself is told.
+    }
+  }
+  deferred_.clear();
   current_.end_ns = now_ns();
   drain();
   StepSummary summary = summarize(current_);
@@ -175,6 +190,10 @@ StepSummary summarize(const StepEvents& step) {
     compute.insert(compute.end(), set.begin(), set.end());
   }
   normalize(compute);
+  // A device may compute while the host waits for data.
+  IntervalSet& data_wait = set_of(Activity::kDataWait);
+  subtract(data_wait, compute, busy);
+  std::swap(data_wait, busy);
   for (size_t i = 0; i < kActivityCount; ++i) summary.ms[i] = to_ms(total_length(sets[i]));
 
   subtract(set_of(Activity::kCommunication), compute, rest);

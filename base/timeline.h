@@ -15,7 +15,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace lockstep {
@@ -87,6 +89,9 @@ class Timeline {
   Timeline& operator=(const Timeline&) = delete;
 
   void record(const Span& span);
+  /// For what goes on after the call that began it, as on a device: end_step() calls `later`, which
+  /// waits for it; nullopt: there is nothing to record after all. An error of `later` is dropped.
+  void defer(std::function<std::optional<Span>()> later);
 
   /// std::chrono::steady_clock in nanoseconds.
   static int64_t now_ns();
@@ -108,6 +113,7 @@ class Timeline {
   uint64_t id_;  // never reused, so that a thread's memory of its ring cannot go stale
   struct Rings;
   std::unique_ptr<Rings> rings_;
+  std::vector<std::function<std::optional<Span>()>> deferred_;
   StepEvents current_;
   std::vector<StepEvents> last_;  // used as a ring, so that a warm step reuses its memory
   size_t next_last_ = 0;

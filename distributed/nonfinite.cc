@@ -40,12 +40,47 @@ void NonfiniteWatch::note(const GradBucket& bucket) {
 
 BucketReduction NonfiniteWatch::watched(BucketReduction reduction) {
   return [this, reduction = std::move(reduction)](const GradBucket& bucket) {
-    note(bucket);
+    bucket.flat.device().is_cpu() ? note(bucket) : flag(bucket);
     return reduction(bucket);
   };
 }
 
+void NonfiniteWatch::flag(const GradBucket& bucket) {
+  const auto index = static_cast<size_t>(bucket.index);
+  if (flagged_.size() <= index) flagged_.resize(index + 1);
+  Flagged& flagged = flagged_[index];
+  if (!flagged.flat.shares_memory(bucket.flat) ||
+      flagged.flat.offset_bytes() != bucket.flat.offset_bytes()) {
+    flagged.flat = bucket.flat;
+    flagged.names.clear();
+    for (const GradBucket::Param& param : bucket.params) flagged.names.push_back(param.name);
+  }
+  flagged.finite = ops::finite_flag(bucket.flat);
+}
+
+void NonfiniteWatch::note_flagged(std::span<const NamedParameter> parameters) {
+  for (Flagged& flagged : flagged_) {
+    const Tensor finite = std::exchange(flagged.finite, Tensor());
+    if (!noted_.empty() || !finite.defined()) continue;
+    if (*ops::to_device(finite, Device::cpu()).data<int32_t>() != 0) continue;
+    for (const std::string& name : flagged.names) {
+      const auto at = std::find_if(parameters.begin(), parameters.end(),
+                                   [&](const NamedParameter& p) { return p.name == name; });
+      const auto grad = at == parameters.end() ? std::nullopt : at->parameter.grad();
+      if (!noted_.empty() || !grad || is_finite(*grad, /*thorough=*/true)) continue;
+      noted_ = name;
+    }
+  }
+}
+
 bool NonfiniteWatch::found(std::span<const NamedParameter> parameters, bool thorough) const {
+  if (!parameters.empty() && !parameters[0].parameter.device().is_cpu()) {
+    std::vector<Tensor> grads;
+    for (const NamedParameter& named : parameters) {
+      if (const auto grad = named.parameter.grad()) grads.push_back(*grad);
+    }
+    return !ops::all_finite(grads);
+  }
   return std::any_of(parameters.begin(), parameters.end(), [&](const NamedParameter& named) {
     const auto grad = named.parameter.grad();
     return grad && !is_finite(*grad, thorough);
@@ -54,6 +89,7 @@ bool NonfiniteWatch::found(std::span<const NamedParameter> parameters, bool thor
 
 NonfiniteGradient NonfiniteWatch::first(std::span<const NamedParameter> parameters,
                                         ProcessGroup& group) {
+  note_flagged(parameters);
   const std::vector<std::string> noted = gather_texts(std::exchange(noted_, ""), group);
   for (size_t rank = 0; rank < noted.size(); ++rank) {
     if (!noted[rank].empty()) return {.parameter = noted[rank], .rank = static_cast<int>(rank)};

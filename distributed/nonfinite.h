@@ -6,6 +6,9 @@
 // notes the first parameter, and marks it: the parameter's first element becomes NaN. NaN survives
 // the sum, so after backward every rank sees the mark by looking at one element of each parameter,
 // takes the same decision, and need not ask. Only then the ranks tell each other what they noted.
+//
+// On a device nobody waits for what a pass has seen: watched() leaves a flag for each bucket there,
+// beside the sum, and found() reads all gradients once.
 #pragma once
 
 #include "lockstep/autograd/named_parameter.h"
@@ -15,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -37,18 +41,29 @@ class NonfiniteWatch {
   /// For DdpOptions::nonfinite: notes and marks.
   void note(const GradBucket& bucket);
   /// `reduction`, which looks at each bucket first: around it something may spoil gradients after
-  /// the reducer has looked. Reads the bucket once more.
+  /// the reducer has looked, and on a device it does not. Reads the bucket once more.
   BucketReduction watched(BucketReduction reduction);
 
   /// After a synchronised backward; the same on every rank: whether a gradient carries the mark.
   /// `thorough`: whether any element is not finite, for a reduction that may make such of finite
-  /// ones or lose the mark; reads all gradients.
+  /// ones or lose the mark, and for a device; reads all gradients.
   bool found(std::span<const NamedParameter> parameters, bool thorough) const;
   /// Collective, on every rank once found() was true: what to say. Forgets what was noted.
   NonfiniteGradient first(std::span<const NamedParameter> parameters, ProcessGroup& group);
 
  private:
-  std::string noted_;  // the parameter; empty: nothing
+  /// What this rank's own gradients were, for a bucket on a device.
+  struct Flagged {
+    Tensor flat;  // the bucket's, to see whether it is still the same
+    std::vector<std::string> names;
+    Tensor finite;  // i32 [1], on the device
+  };
+  void flag(const GradBucket& bucket);
+  /// Notes the first parameter that is not finite now of the buckets that were not finite before.
+  void note_flagged(std::span<const NamedParameter> parameters);
+
+  std::string noted_;             // the parameter; empty: nothing
+  std::vector<Flagged> flagged_;  // by bucket
 };
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/distributed/comm/op_label.h"
+#include "lockstep/tensor/ops/copy.h"
 
 #include <algorithm>
 #include <bit>
@@ -50,7 +51,8 @@ std::optional<ReplicaDifference> first_replica_difference(std::span<const NamedT
   const OpLabel label("replica check");
   std::vector<int64_t> mine;
   for (const NamedTensor& named : tensors) {
-    mine.push_back(std::bit_cast<int64_t>(hash_of_bytes(named.tensor)));
+    const Tensor host = ops::to_device(named.tensor, Device::cpu());
+    mine.push_back(std::bit_cast<int64_t>(hash_of_bytes(host)));
   }
   const Tensor all = Tensor::empty({group.size(), count}, DType::kI64);
   group.all_gather(all, Tensor::from(mine, {count}))->wait();

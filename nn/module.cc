@@ -125,14 +125,23 @@ void Module::zero_grad() {
   for (Variable& parameter : parameters()) parameter.zero_grad();
 }
 
-void Module::to(DType dtype) {
-  check(is_computable(dtype), "Module::to: wanted f32, f64 or bf16, got ", name_of(dtype));
+template <class Convert>
+void Module::convert_floating(const Convert& convert) {
   for (Slot& slot : slots()) {
     if (!slot.first || !is_floating(slot.tensor().dtype())) continue;
     if (slot.parameter.defined()) slot.parameter.bind_grad(Tensor());
     Tensor& tensor = slot.mutable_tensor();
-    tensor = ops::cast(tensor, dtype);
+    tensor = convert(tensor);
   }
+}
+
+void Module::to(DType dtype) {
+  check(is_computable(dtype), "Module::to: wanted f32, f64 or bf16, got ", name_of(dtype));
+  convert_floating([&](const Tensor& tensor) { return ops::cast(tensor, dtype); });
+}
+
+void Module::to(Device device) {
+  convert_floating([&](const Tensor& tensor) { return ops::to_device(tensor, device); });
 }
 
 std::vector<NamedTensor> Module::state_dict() const {

@@ -65,6 +65,9 @@ class Module {
   /// gradients are forgotten. Before any arena, data parallelism or optimizer state is made of the
   /// parameters.
   void to(DType dtype);
+  /// Moves parameters and floating buffers to `device`, likewise. Whole numbers, which are counters
+  /// that the host keeps, stay where they are.
+  void to(Device device);
 
   /// Parameters and buffers by name, each module's parameters before its buffers. The tensors share
   /// the module's memory.
@@ -87,6 +90,8 @@ class Module {
   /// Every parameter and buffer with every name it has, in state-dict order.
   void collect(const std::string& prefix, std::vector<Slot>& slots) const;
   std::vector<Slot> slots() const;
+  template <class Convert>
+  void convert_floating(const Convert& convert);
   /// This module and all below it that are not in `list` yet.
   void collect_modules(std::vector<Module*>& list);
 

@@ -69,16 +69,17 @@ void FusedState::follow_parameters() {
 
 void FusedState::lay_out_shadows() {
   // As the states, in elements of f32: a run of neighbours there is one here.
+  const Device device = parameters_[0].device();
   std::vector<int64_t> numels;
   std::vector<size_t> indices;
   for (size_t i : order_) {
     const Tensor& data = parameters_[i].data();
-    if (data.dtype() != DType::kF32 || !data.device().is_cpu()) continue;
+    if (data.dtype() != DType::kF32 || data.device() != device) continue;
     numels.push_back(data.numel());
     indices.push_back(i);
   }
   const ArenaLayout layout = arena_layout(numels, DType::kF32);
-  const Tensor arena = Tensor::zeros({layout.numel}, DType::kBF16);
+  const Tensor arena = Tensor::zeros({layout.numel}, DType::kBF16, device);
   shadows_.assign(parameters_.size(), Tensor());
   for (size_t k = 0; k < indices.size(); ++k) {
     const size_t i = indices[k];
@@ -142,7 +143,7 @@ size_t FusedState::visit(const Pass& pass, bool by_grad, bool fuse) {
     pass(run);
     for (size_t i = first_k; i < k; ++i) {
       if (steps != nullptr) ++steps[order_[i]];
-      if (shadowed) in_step_[order_[i]] = InStep::kWritten;
+      if (!in_step_.empty()) in_step_[order_[i]] = shadowed ? InStep::kWritten : InStep::kStale;
     }
     ++calls;
   }

@@ -19,9 +19,10 @@ void give_to_host(void* memory) { std::free(memory); }
 
 void* CachingAllocator::allocate(size_t bytes) {
   const size_t rounded = size_class(bytes);
+  const void* const stream = stream_ != nullptr ? stream_() : nullptr;
   std::lock_guard lock(mutex_);
   void* memory = nullptr;
-  if (auto& blocks = free_[rounded]; !blocks.empty()) {
+  if (auto& blocks = free_[{stream, rounded}]; !blocks.empty()) {
     memory = blocks.back();
     blocks.pop_back();
     ++stats_.hits;
@@ -33,6 +34,7 @@ void* CachingAllocator::allocate(size_t bytes) {
       memory = get_(rounded);
     }
     if (memory == nullptr) throw std::bad_alloc();
+    if (stream_ != nullptr) owners_[memory] = stream;
     ++stats_.misses;
   }
   stats_.bytes_in_use += rounded;
@@ -44,10 +46,12 @@ void CachingAllocator::deallocate(void* memory, size_t bytes) noexcept {
   const size_t rounded = size_class(bytes);
   std::lock_guard lock(mutex_);
   stats_.bytes_in_use -= rounded;
+  const auto owner = owners_.find(memory);
   try {
-    free_[rounded].push_back(memory);
+    free_[{owner == owners_.end() ? nullptr : owner->second, rounded}].push_back(memory);
     stats_.bytes_cached += rounded;
   } catch (const std::bad_alloc&) {  // no memory for the note: the block cannot be kept
+    if (owner != owners_.end()) owners_.erase(owner);
     put_(memory);
   }
 }
@@ -63,8 +67,11 @@ void CachingAllocator::release_cached() {
 }
 
 void CachingAllocator::release_locked() {
-  for (auto& [size, blocks] : free_) {
-    for (void* memory : blocks) put_(memory);
+  for (auto& [key, blocks] : free_) {
+    for (void* memory : blocks) {
+      owners_.erase(memory);
+      put_(memory);
+    }
     blocks.clear();
   }
   stats_.bytes_cached = 0;

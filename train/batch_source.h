@@ -15,15 +15,15 @@ namespace lockstep {
 
 /// A mean over some of a batch's items.
 struct LossPart {
-  Variable loss = {};  // one element: the mean over `counted` items; undefined: no such part
-  int64_t correct = 0;
+  Variable loss = {};   // one element: the mean over `counted` items; undefined: no such part
+  Tensor correct = {};  // of `counted`: one i64, where the loss is (ops::correct_count)
   int64_t counted = 0;
 };
 
 /// What is to be known of one batch.
 struct BatchResult {
   Variable loss = {};    // one element: the mean over `counted`
-  int64_t correct = 0;   // of `counted`
+  Tensor correct = {};   // of `counted`: one i64, where the loss is
   int64_t counted = 0;   // what the loss is about: images, masked tokens
   LossPart second = {};  // a further loss, added to the first: BERT's next sentences
   int64_t samples = 0;   // of the batch, for the throughput

@@ -1,14 +1,15 @@
 #include "lockstep/train/bert_task.h"
 
 #include "lockstep/autograd/ops/loss.h"
-#include "lockstep/train/meter.h"
+#include "lockstep/tensor/ops/copy.h"
+#include "lockstep/tensor/ops/metrics.h"
 
 namespace lockstep {
 namespace {
 
 LossPart part(const Variable& logits, const Tensor& labels) {
   return {.loss = cross_entropy(logits, labels),
-          .correct = count_correct(logits.data(), labels),
+          .correct = ops::correct_count(logits.data(), labels),
           .counted = labels.dim(0)};
 }
 
@@ -20,6 +21,15 @@ BatchResult result_of(LossPart first, const TextBatch& batch) {
 }
 
 }  // namespace
+
+TextBatch to_device(const TextBatch& batch, Device device) {
+  TextBatch there = batch;
+  for (Tensor* tensor : {&there.ids, &there.types, &there.padding, &there.masked_positions,
+                         &there.masked_labels, &there.labels}) {
+    if (tensor->defined()) *tensor = ops::to_device(*tensor, device);
+  }
+  return there;
+}
 
 BertInput bert_input(const TextBatch& batch) {
   return {.ids = batch.ids, .types = batch.types, .padding = batch.padding};

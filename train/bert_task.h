@@ -21,6 +21,9 @@ class MaskedTextSource : public TextSource {
   int64_t weight() const override { return loaded_last().masked_labels.dim(0); }
 };
 
+/// The batch on `device`; what is there already is not copied.
+TextBatch to_device(const TextBatch& batch, Device device);
+
 /// What the model takes of a batch.
 BertInput bert_input(const TextBatch& batch);
 

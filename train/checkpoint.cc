@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/io/json_text.h"
+#include "lockstep/tensor/ops/copy.h"
 #include "lockstep/train/hook_state.h"
 
 #include <nlohmann/json.hpp>
@@ -149,6 +150,7 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   tensors.insert(tensors.end(), checkpoint.comm_hook.begin(), checkpoint.comm_hook.end());
   tensors.push_back({"rank/rng", checkpoint.rng});
   tensors.push_back({"rank/meter", checkpoint.meter});
+  for (NamedTensor& each : tensors) each.tensor = ops::to_device(each.tensor, Device::cpu());
   // Class names may come from folders, which may have any bytes for names.
   const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   write_safetensors(path, tensors, {{kMetadataKey, text}, {kPlanKey, checkpoint.bucket_plan}});

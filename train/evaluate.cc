@@ -13,10 +13,10 @@ Evaluation evaluate(Module& model, BatchSource& data, ProcessGroup& group) {
     failpoint("trainer.evaluation");
     const BatchResult result = data.run();
     if (result.counted > 0) {
-      meter.add(result.loss.data().item(), result.correct, result.counted);
+      meter.add(result.loss.data(), result.correct, result.counted);
     }
     if (result.second.counted > 0) {
-      second.add(result.second.loss.data().item(), result.second.correct, result.second.counted);
+      second.add(result.second.loss.data(), result.second.correct, result.second.counted);
     }
   }
   model.train();

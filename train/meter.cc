@@ -1,29 +1,20 @@
 #include "lockstep/train/meter.h"
 
+#include "lockstep/base/error.h"
+#include "lockstep/tensor/ops/copy.h"
+
 #include <algorithm>
+#include <utility>
 
 namespace lockstep {
+namespace {
 
-int64_t count_correct(const Tensor& logits, const Tensor& targets) {
-  check(logits.ndim() == 2 && targets.ndim() == 1 && logits.dim(0) == targets.dim(0),
-        "count_correct: wanted logits [N, C] and targets [N], got ", logits.shape(), " and ",
-        targets.shape());
-  const int64_t n = logits.dim(0), classes = logits.dim(1);
-  const int64_t* wanted = targets.data<int64_t>();
-  return dispatch_floating(logits.dtype(), "count_correct", [&](auto zero) {
-    using T = decltype(zero);
-    const T* row = logits.data<T>();
-    int64_t correct = 0;
-    for (int64_t i = 0; i < n; ++i, row += classes) {
-      int64_t best = 0;
-      for (int64_t c = 1; c < classes; ++c) {
-        if (static_cast<compute_t<T>>(row[c]) > static_cast<compute_t<T>>(row[best])) best = c;
-      }
-      correct += best == wanted[i];
-    }
-    return correct;
-  });
-}
+// Losses that wait to be read, at most: they are a few hundred bytes each.
+constexpr size_t kMostUnread = 1024;
+
+double value_of(const Tensor& one) { return ops::to_device(one, Device::cpu()).item(); }
+
+}  // namespace
 
 void Meter::add(double mean_loss, int64_t correct, int64_t counted) {
   sums_[0] += mean_loss * static_cast<double>(counted);
@@ -31,7 +22,31 @@ void Meter::add(double mean_loss, int64_t correct, int64_t counted) {
   sums_[2] += static_cast<double>(counted);
 }
 
-Meter::Result Meter::reduce(ProcessGroup& group) const {
+void Meter::add(const Tensor& mean_loss, const Tensor& correct, int64_t counted) {
+  check(correct.defined() && correct.dtype() == DType::kI64 && correct.numel() == 1,
+        "Meter::add: wanted how many were right as one i64");
+  unread_.push_back({mean_loss, correct, counted});
+  if (mean_loss.device().is_cpu() || unread_.size() == kMostUnread) read();
+}
+
+void Meter::read() {
+  for (const Unread& each : std::exchange(unread_, {})) {
+    add(value_of(each.mean_loss), static_cast<int64_t>(value_of(each.correct)), each.counted);
+  }
+}
+
+const std::array<double, 3>& Meter::sums() {
+  read();
+  return sums_;
+}
+
+void Meter::set_sums(const std::array<double, 3>& sums) {
+  unread_.clear();
+  sums_ = sums;
+}
+
+Meter::Result Meter::reduce(ProcessGroup& group) {
+  read();
   Tensor sums = Tensor::empty(Shape{3}, DType::kF64);
   std::copy(sums_.begin(), sums_.end(), sums.mutable_data<double>());
   group.all_reduce(sums)->wait();

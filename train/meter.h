@@ -8,17 +8,17 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 namespace lockstep {
-
-/// How many rows of `logits` [N, C] (f32, f64 or bf16) have their largest entry, the first among
-/// equals, at `targets` (i64 [N]). Host tensors.
-int64_t count_correct(const Tensor& logits, const Tensor& targets);
 
 class Meter {
  public:
   /// `mean_loss` over `counted` items, of which `correct` were right.
   void add(double mean_loss, int64_t correct, int64_t counted);
+  /// The same from tensors of one element: a loss, and a count in i64. Those on a device are kept,
+  /// and read when somebody looks, so that no step waits for the device.
+  void add(const Tensor& mean_loss, const Tensor& correct, int64_t counted);
 
   /// Means over all items of all ranks; NaN when there were none. Collective.
   struct Result {
@@ -26,15 +26,23 @@ class Meter {
     double accuracy = 0;
     int64_t counted = 0;
   };
-  Result reduce(ProcessGroup& group) const;
+  Result reduce(ProcessGroup& group);
 
-  void reset() { sums_ = {}; }
+  void reset() { set_sums({}); }
   /// This rank's sums: loss, correct, counted.
-  const std::array<double, 3>& sums() const { return sums_; }
-  void set_sums(const std::array<double, 3>& sums) { sums_ = sums; }
+  const std::array<double, 3>& sums();
+  void set_sums(const std::array<double, 3>& sums);
 
  private:
+  /// On a device, and not read yet.
+  struct Unread {
+    Tensor mean_loss, correct;
+    int64_t counted;
+  };
+  void read();
+
   std::array<double, 3> sums_{};
+  std::vector<Unread> unread_;
 };
 
 }  // namespace lockstep

@@ -30,6 +30,7 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options)
       options_(std::move(options)),
       agreement_(parts_.group),
       save_timer_(options_.checkpoint_minutes, parts_.now),
+      spans_(&parts_.timeline, parts_.ddp.parameters()[0].parameter.device()),
       guard_(parts_.nonfinite, options_.nonfinite, parts_.model, parts_.ddp),
       progress_(parts_.console) {
   require_count("epochs", options_.epochs, 1);
@@ -168,11 +169,12 @@ bool Trainer::train_step() {
   timeline->begin_step(position_.step);
   if (agreement_due()) agreement_.start(wishes());
   {
-    const ScopedSpan span(timeline, Activity::kOptimizer);
+    const DeviceTimeline::Span span(spans_, Activity::kOptimizer);
     parts_.optimizer.zero_grad();
     guard_.begin_step();
   }
-  const auto sums_before = meter_.sums();
+  std::optional<Meter> meter_before;
+  if (guard_.skips()) meter_before = meter_;
   const bool weighs = parts_.train_data.weighs();
   const double alike = 1.0 / static_cast<double>(micro_batches);
   if (weighs) load_weighed(micro_batches);
@@ -181,18 +183,18 @@ bool Trainer::train_step() {
     BatchResult result;
     Variable loss;
     {
-      const ScopedSpan span(timeline, Activity::kForward);
+      const DeviceTimeline::Span span(spans_, Activity::kForward);
       failpoint("trainer.forward");
       result = parts_.train_data.run();
       if (result.loss.defined()) loss = times(result.loss, weighs ? share(i) : alike);
       if (result.second.loss.defined()) loss = loss + times(result.second.loss, alike);
     }
     {
-      const ScopedSpan span(timeline, Activity::kBackward);
+      const DeviceTimeline::Span span(spans_, Activity::kBackward);
       failpoint("trainer.backward");
       backward(loss, /*synchronize=*/i + 1 == micro_batches);
       if (result.counted > 0) {
-        meter_.add(result.loss.data().item(), result.correct, result.counted);
+        meter_.add(result.loss.data(), result.correct, result.counted);
       }
       loss = result.loss = result.second.loss = Variable();  // the graph goes, which takes its time
     }
@@ -201,10 +203,10 @@ bool Trainer::train_step() {
     ++position_.batch;
   }
   {
-    const ScopedSpan span(timeline, Activity::kOptimizer);
+    const DeviceTimeline::Span span(spans_, Activity::kOptimizer);
     if (const auto why = guard_.end_step(position_.step + 1)) {
       progress_.say(*why);
-      meter_.set_sums(sums_before);  // its losses may be no numbers either
+      meter_ = *std::move(meter_before);  // its losses may be no numbers either
     } else {
       update();
     }

@@ -10,6 +10,7 @@
 #include "lockstep/optim/ema.h"
 #include "lockstep/optim/optimizer.h"
 #include "lockstep/optim/schedule.h"
+#include "lockstep/tensor/device_timeline.h"
 #include "lockstep/tensor/random.h"
 #include "lockstep/train/batch_source.h"
 #include "lockstep/train/checkpoint.h"
@@ -180,6 +181,7 @@ class Trainer {
   Meter meter_;
   StepAgreement agreement_;
   SaveTimer save_timer_;
+  DeviceTimeline spans_;
   NonfiniteGuard guard_;
   int stopped_by_ = 0;
   bool evaluation_owed_ = false;  // at this position, which is within an epoch

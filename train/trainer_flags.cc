@@ -30,6 +30,7 @@ void add_loop_flags(CLI::App& app, TrainerFlags& flags, const TrainerWords& word
   app.add_option("--grad-accum-steps", flags.grad_accum_steps, "Micro-batches per optimizer step")
       ->check(positive());
   add_amp_flag(app, flags.amp);
+  add_device_flag(app, flags.device);
 }
 
 void add_eval_batch_size(CLI::App& app, TrainerFlags& flags, const TrainerWords& words) {

@@ -3,6 +3,7 @@
 
 #include "lockstep/train/amp_flag.h"
 #include "lockstep/train/ddp_flags.h"
+#include "lockstep/train/device_flag.h"
 #include "lockstep/train/fault_flags.h"
 #include "lockstep/train/group_flags.h"
 #include "lockstep/train/optimizer_flags.h"
@@ -32,6 +33,7 @@ struct TrainerFlags {
   uint64_t seed = 1;
   OptimizerFlags optimizer;
   AmpFlag amp;
+  DeviceFlag device;
   DdpFlags ddp;
   GroupFlags group;
   int nproc = 1;
@@ -63,7 +65,7 @@ struct TrainerWords {
   std::string seeded = "the weights, the order of the data, the augmentation";
 };
 
-/// --epochs, --max-steps, batch sizes, --uneven, --grad-accum-steps, --amp.
+/// --epochs, --max-steps, batch sizes, --uneven, --grad-accum-steps, --amp, --device.
 void add_loop_flags(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);
 void add_eval_batch_size(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);
 void add_seed_flag(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);

@@ -40,6 +40,7 @@ std::string checkpoint_to_resume(const TrainerFlags& flags, ProcessGroup& group)
 
 void preflight_flags(const TrainerFlags& flags, int world) {
   check_group_flags(flags.group, world);
+  device_of(flags.device);
   for (const Fault& fault : parse_faults(flags.faults)) check_fault(fault, world);
   check(
       flags.ddp.mode != "local" || world == 1 || flags.resume.empty(),
@@ -78,6 +79,7 @@ TrainingRun::TrainingRun(const char* program, const TrainerFlags& flags, Process
       group_(group),
       place_(place),
       threads_(set_threads(flags.threads, place)),
+      device_(device_of(flags.device)),
       progress_(group.rank() == 0 ? stdout : nullptr),
       faults_(parse_faults(flags.faults), group) {}
 
@@ -119,6 +121,7 @@ DataParallel& TrainingRun::wrap(Module& model,
 void TrainingRun::wrap_model(Module& model, const std::function<DdpOptions(DdpOptions)>& adjust) {
   const OpLabel label("wrapping the model");
   model_ = &model;
+  model.to(device_);
   DdpOptions options = ddp_options(flags_.ddp, &timeline_);
   if (adjust != nullptr) options = adjust(std::move(options));
   hook_ = comm_hook(flags_.ddp);
@@ -135,8 +138,8 @@ void TrainingRun::wrap_model(Module& model, const std::function<DdpOptions(DdpOp
 DdpOptions TrainingRun::with_watch(DdpOptions options) {
   if (flags_.on_nonfinite == "ignore") return options;
   options.nonfinite = [this](const GradBucket& bucket) { nonfinite_.note(bucket); };
-  if (flags_.faults.faults.empty()) return options;
-  // Faults spoil buckets after the reducer has looked at them.
+  if (flags_.faults.faults.empty() && device_.is_cpu()) return options;
+  // Faults spoil buckets after the reducer has looked at them; on a device it does not look.
   if (options.reduction == nullptr) {
     options.reduction = [this](const GradBucket& b) { return group_.all_reduce(b.flat); };
   }
@@ -193,8 +196,9 @@ void TrainingRun::introduce(const TrainingTask& task) {
           flags_.batch_size * world * accumulated, " = ", world, " x ", flags_.batch_size,
           accumulated > 1 ? str(" x ", accumulated, " accumulated") : "", "; gradients ",
           flags_.ddp.mode, hook_ == nullptr ? "" : ", by the hook " + flags_.ddp.comm_hook,
-          flags_.amp.amp == "off" ? "" : "; mixed precision, " + flags_.amp.amp));
-  const std::string notice = amp_notice(flags_.amp);
+          flags_.amp.amp == "off" ? "" : "; mixed precision, " + flags_.amp.amp,
+          device_.is_cpu() ? "" : "; on " + flags_.device.device));
+  const std::string notice = device_.is_cpu() ? amp_notice(flags_.amp) : "";
   if (!notice.empty()) say(notice);
   for (const std::string& warning : fault_warnings(flags_.faults)) say(warning);
   if (!weights_.empty()) say(weights_);

@@ -42,6 +42,8 @@ class TrainingRun {
               const RankPlace& place);
 
   bool is_rank_zero() const { return group_.rank() == 0; }
+  /// Where the model is, and where its batches have to be, from wrap() on.
+  Device device() const { return device_; }
   /// Whose samples this rank reads in training: its own, but for a fault.
   int data_rank() const { return faults_.data_rank(); }
   /// On rank 0's console.
@@ -56,8 +58,8 @@ class TrainingRun {
   /// Collective. Runs `load` on rank 0, whose weights DataParallel hands on; it gives a line for
   /// the console. Not when the run goes on from a checkpoint, which has its own.
   void init_weights(const char* flag, const std::function<std::string()>& load);
-  /// Collective. Makes model data-parallel, and its optimizer. `adjust` changes the options that
-  /// the flags give.
+  /// Collective. Moves model to device(), makes it data-parallel, and makes its optimizer. `adjust`
+  /// changes the options that the flags give.
   DataParallel& wrap(Module& model, const std::function<DdpOptions(DdpOptions)>& adjust = nullptr);
   /// Collective. Trains, and tells how it went but for the last line. Throws StoppedBySignal when
   /// training ended before its time because a rank was asked to stop (stop_signal.h).
@@ -81,6 +83,7 @@ class TrainingRun {
   ProcessGroup& group_;
   const RankPlace& place_;
   int threads_;
+  const Device device_;
   Progress progress_;
   FaultyRank faults_;
   std::unique_ptr<RunDir> run_dir_;

@@ -8,8 +8,8 @@
 // Without a timeline all of it does nothing.
 #pragma once
 
-#include "lockstep/base/timeline.h"
 #include "lockstep/distributed/comm/process_group.h"
+#include "lockstep/tensor/device_timeline.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,20 +18,19 @@ namespace lockstep {
 
 class BucketTimes {
  public:
-  explicit BucketTimes(Timeline* timeline) : timeline_(timeline) {}
+  BucketTimes(Timeline* timeline, Device device) : to_(timeline, device) {}
 
   void ready(size_t bucket) { instant(Activity::kBucketReady, bucket); }
   void launched(size_t bucket) { instant(Activity::kBucketLaunch, bucket); }
-  /// `work`, which moved the bucket's `bytes` unless it says how many it sent, was waited for since
-  /// `begin_ns`.
-  void waited(size_t bucket, int64_t begin_ns, const Work& work, int64_t bytes);
-  /// For what belongs to no bucket.
+  /// Waits for `work`, which moves the bucket's `bytes` unless it says how many it sent.
+  void wait(size_t bucket, const WorkPtr& work, int64_t bytes);
+  /// For what belongs to no bucket, since `begin_ns`.
   void waited(int64_t begin_ns);
 
  private:
   void instant(Activity activity, size_t bucket);
 
-  Timeline* timeline_;
+  DeviceTimeline to_;
 };
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ Reducer::Reducer(std::vector<NamedParameter> parameters, BucketPlan plan, Proces
     : parameters_(std::move(parameters)),
       group_(group),
       options_(std::move(options)),
-      times_(options_.timeline),
+      times_(options_.timeline, parameters_.empty() ? Device() : parameters_[0].parameter.device()),
       reached_(parameters_.size()),
       used_(parameters_.size() + options_.frozen.size()) {
   check(!parameters_.empty(), "reducer: no parameter requires a gradient");
@@ -215,10 +215,7 @@ void Reducer::settle_unused() {
 void Reducer::wait_for_all() {
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const WorkPtr work = std::exchange(buckets_[b].work, nullptr);
-    if (work == nullptr) continue;
-    const int64_t begin = Timeline::now_ns();
-    work->wait();
-    times_.waited(b, begin, *work, plan_.buckets[b].bytes);
+    if (work != nullptr) times_.wait(b, work, plan_.buckets[b].bytes);
   }
   const int64_t begin = Timeline::now_ns();
   used_.wait();

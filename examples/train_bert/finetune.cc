@@ -95,7 +95,9 @@ void finetune(const FinetuneOptions& o, ProcessGroup& group, const RankPlace& pl
     write_bert_config(bert_config_path(run.run_dir()->path()), setting.config,
                       model.architecture());
   }
-  const auto batch_fn = [&](const TextBatch& batch) { return classification_result(model, batch); };
+  const auto batch_fn = [&](const TextBatch& batch) {
+    return classification_result(model, to_device(batch, run.device()));
+  };
   TextSource train_batches(train_data, batch_fn), test_batches(test_data, batch_fn);
   const TrainResult result = run.train({.train_data = train_batches,
                                         .test_data = test_batches,

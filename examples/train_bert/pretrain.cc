@@ -100,7 +100,9 @@ void Pretraining::run(ProcessGroup& group, const RankPlace& place) {
     write_tokenizer(run.run_dir()->path(), *text.tokenizer);
     write_bert_config(bert_config_path(run.run_dir()->path()), config, model.architecture());
   }
-  const auto batch_fn = [&](const TextBatch& batch) { return pretraining_result(model, batch); };
+  const auto batch_fn = [&](const TextBatch& batch) {
+    return pretraining_result(model, to_device(batch, run.device()));
+  };
   MaskedTextSource train_batches(train_data, batch_fn), test_batches(test_data, batch_fn);
   const TrainResult result = run.train({.train_data = train_batches,
                                         .test_data = test_batches,

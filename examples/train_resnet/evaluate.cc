@@ -3,10 +3,10 @@
 #include "run.h"
 
 #include "lockstep/autograd/autocast.h"
-#include "lockstep/autograd/ops/loss.h"
 #include "lockstep/base/error.h"
 #include "lockstep/io/safetensors.h"
 #include "lockstep/train/evaluate.h"
+#include "lockstep/train/image_batch.h"
 #include "lockstep/train/progress.h"
 #include "lockstep/train/threads.h"
 #include "lockstep/train/trained_resnet.h"
@@ -74,9 +74,7 @@ void evaluate_checkpoint(const Options& o, ProcessGroup& group, const RankPlace&
                                         .last_batch = LastBatch::kKeep}),
                     {.workers = flags.workers});
   const auto batch_fn = [&trained](const Batch& batch) {
-    const Variable logits = trained.model->forward(Variable(batch.inputs));
-    return BatchResult{cross_entropy(logits, batch.targets),
-                       count_correct(logits.data(), batch.targets), batch.size()};
+    return image_result(trained.model->forward(Variable(batch.inputs)), batch.targets);
   };
   ImageBatches batches(loader, batch_fn);
   const Autocast precision(precision_of(amp_of(trained.traits)));  // as in the run

@@ -1,9 +1,9 @@
 #include "run.h"
 
-#include "lockstep/autograd/ops/loss.h"
 #include "lockstep/base/error.h"
 #include "lockstep/distributed/sync_batch_norm.h"
 #include "lockstep/models/resnet_exchange.h"
+#include "lockstep/train/image_batch.h"
 #include "lockstep/train/image_task.h"
 #include "lockstep/train/training_run.h"
 
@@ -87,11 +87,11 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
   }
   run.wrap(*model, [&](DdpOptions ddp) { return with_layer_drop(std::move(ddp), o.layer_drop); });
   if (o.sync_bn) use_sync_batch_norm(*model, group);
-  const auto batch_fn = [&model](double smoothing) -> BatchFn {
-    return [&model, smoothing](const Batch& batch) {
-      const Variable logits = model->forward(Variable(batch.inputs));
-      return BatchResult{cross_entropy(logits, batch.targets, {.label_smoothing = smoothing}),
-                         count_correct(logits.data(), batch.targets), batch.size()};
+  const auto batch_fn = [&](double smoothing) -> BatchFn {
+    return [&, smoothing](const Batch& loaded) {
+      const Batch batch = to_device(loaded, run.device());
+      return image_result(model->forward(Variable(batch.inputs)), batch.targets,
+                          {.label_smoothing = smoothing});
     };
   };
   ImageBatches train_batches(train_data, batch_fn(o.label_smoothing),

@@ -2,6 +2,12 @@
 
 #include "lockstep/tensor/caching_allocator.h"
 #include "lockstep/tensor/cuda/runtime.h"
+#include "lockstep/tensor/cuda/stream.h"
+#include "lockstep/tensor/staging_pool.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 
 namespace lockstep::cuda {
 namespace {
@@ -20,16 +26,57 @@ void zero(void* memory, size_t bytes) {
   check_cuda(cudaMemsetAsync(memory, 0, bytes, current_native_stream()), "cudaMemset");
 }
 
+const void* current_stream_address() { return &cuda_streams().current(); }
+
+void* get_page_locked(size_t bytes) {
+  bind_device();
+  void* memory = nullptr;
+  if (cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) == cudaSuccess) return memory;
+  cudaGetLastError();
+  return nullptr;
+}
+
+bool on_host(const void* memory) {
+  cudaPointerAttributes attributes{};
+  check_cuda(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
+  return attributes.type == cudaMemoryTypeUnregistered || attributes.type == cudaMemoryTypeHost;
+}
+
+/// Host to device. The caller goes on once its memory has been read into page-locked memory; the
+/// device fetches it from there when its stream comes to it.
+void upload(std::byte* to, const std::byte* from, size_t bytes) {
+  constexpr size_t kMostAtOnce = size_t{32} << 20;  // so that weights need no second copy in memory
+  static auto* pool = new StagingPool(get_page_locked);
+  Stream& stream = cuda_streams().current();
+  for (size_t done = 0; done < bytes;) {
+    const size_t part = std::min(bytes - done, kMostAtOnce);
+    const StagingPool::Block block = pool->take(part);
+    std::memcpy(block.memory, from + done, part);
+    check_cuda(cudaMemcpyAsync(to + done, block.memory, part, cudaMemcpyHostToDevice,
+                               native_stream(stream)),
+               "cudaMemcpyAsync");
+    pool->give(block, stream.record());
+    done += part;
+  }
+}
+
 void copy(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  const bool to_host = on_host(to);
+  if (!to_host && on_host(from)) {
+    return upload(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+  }
   const cudaStream_t stream = current_native_stream();
-  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpy");
-  check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+  // Within the device whatever changes `from` comes later on the stream.
+  if (to_host) check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
 }  // namespace
 
 const DeviceMemory& cuda_memory() {
-  static auto* allocator = new CachingAllocator(get_from_device, give_to_device);
+  static auto* allocator =
+      new CachingAllocator(get_from_device, give_to_device, current_stream_address);
   static const DeviceMemory memory{*allocator, zero, copy};
   return memory;
 }

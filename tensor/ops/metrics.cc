@@ -6,7 +6,7 @@
 
 namespace lockstep::ops {
 
-int64_t count_correct(const Tensor& logits, const Tensor& targets, int64_t k) {
+Tensor correct_count(const Tensor& logits, const Tensor& targets, int64_t k) {
   check(logits.ndim() == 2 && is_computable(logits.dtype()),
         "count_correct: wanted logits [N, C] in f32, f64 or bf16, got ", name_of(logits.dtype()),
         " ", logits.shape());
@@ -17,7 +17,11 @@ int64_t count_correct(const Tensor& logits, const Tensor& targets, int64_t k) {
   check_device("count_correct", logits, targets, "the targets");
   Tensor count = Tensor::empty({}, DType::kI64, logits.device());
   backend(logits.device()).metrics.count_correct(logits, targets, k, count);
-  return *to_device(count, Device::cpu()).data<int64_t>();
+  return count;
+}
+
+int64_t count_correct(const Tensor& logits, const Tensor& targets, int64_t k) {
+  return *to_device(correct_count(logits, targets, k), Device::cpu()).data<int64_t>();
 }
 
 }  // namespace lockstep::ops

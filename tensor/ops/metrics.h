@@ -18,6 +18,8 @@ namespace ops {
 /// accuracy. Of equal logits the lower class comes first, a NaN is above every other number and
 /// never correct. Targets outside [0, C) are never correct.
 int64_t count_correct(const Tensor& logits, const Tensor& targets, int64_t k = 1);
+/// The same as an i64 scalar where the logits are: nobody waits for it.
+Tensor correct_count(const Tensor& logits, const Tensor& targets, int64_t k = 1);
 
 }  // namespace ops
 }  // namespace lockstep

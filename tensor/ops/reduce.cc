@@ -5,6 +5,7 @@
 #include "lockstep/tensor/ops/copy.h"
 #include "lockstep/tensor/ops/elementwise.h"
 
+#include <algorithm>
 #include <array>
 
 namespace lockstep::ops {
@@ -92,10 +93,31 @@ bool scale_and_check(Tensor& x, double factor) {
   return *finite.data<int32_t>() != 0;
 }
 
-bool all_finite(const Tensor& x) {
+Tensor finite_flag(const Tensor& x) {
   Tensor finite = Tensor::empty({1}, DType::kI32, x.device());
   backend(x.device()).reduce.all_finite(x, finite);
-  return *to_device(finite, Device::cpu()).data<int32_t>() != 0;
+  return finite;
+}
+
+bool all_finite(const Tensor& x) {
+  return *to_device(finite_flag(x), Device::cpu()).data<int32_t>() != 0;
+}
+
+bool all_finite(std::span<const Tensor> tensors) {
+  if (tensors.empty()) return true;
+  if (tensors[0].device().is_cpu()) {
+    return std::all_of(tensors.begin(), tensors.end(),
+                       [](const Tensor& x) { return all_finite(x); });
+  }
+  const auto count = static_cast<int64_t>(tensors.size());
+  const Tensor flags = Tensor::empty({count}, DType::kI32, tensors[0].device());
+  for (int64_t i = 0; i < count; ++i) {
+    Tensor flag = flags.slice(i, i + 1);
+    const Tensor& x = tensors[static_cast<size_t>(i)];
+    backend(x.device()).reduce.all_finite(x, flag);
+  }
+  const std::vector<int32_t> finite = to_device(flags, Device::cpu()).to_vector<int32_t>();
+  return std::find(finite.begin(), finite.end(), 0) == finite.end();
 }
 
 MaxResult max(const Tensor& x, int dim, bool keepdim) {

@@ -5,6 +5,7 @@
 #include "lockstep/tensor/dest.h"
 #include "lockstep/tensor/tensor.h"
 
+#include <span>
 #include <vector>
 
 namespace lockstep {
@@ -50,6 +51,10 @@ void sum_of_squares(const Tensor& x, Tensor& total);
 bool scale_and_check(Tensor& x, double factor);
 /// Whether every element is finite. Reads all of x.
 bool all_finite(const Tensor& x);
+/// The same as an i32 [1], 0 or 1, where x is: nobody waits for it.
+Tensor finite_flag(const Tensor& x);
+/// Whether every element of all of them is finite; a device is waited for once.
+bool all_finite(std::span<const Tensor> tensors);
 
 struct MaxResult {
   Tensor values;

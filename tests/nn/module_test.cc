@@ -1,6 +1,7 @@
 #include "lockstep/nn/module.h"
 
 #include "lockstep/tensor/ops/copy.h"
+#include "lockstep/tests/support/sim_device.h"
 
 #include <doctest/doctest.h>
 
@@ -80,6 +81,19 @@ TEST_CASE("listed buffers are the buffers, also after a conversion") {
   ops::fill(listed, 5);
   CHECK(m.first.mean.to_vector<double>() == std::vector<double>{5, 5});
   CHECK_THROWS_AS(m.to(DType::kI64), ArgumentError);
+}
+
+TEST_CASE("a module moves to a device and back; whole numbers stay on the host") {
+  const testing::SimDevice device;
+  Whole m;
+  const std::vector<float> before = m.first.weight.data().to_vector<float>();
+  m.to(Device::cuda());
+  CHECK(m.first.weight.device() == Device::cuda());
+  CHECK(m.tied.weight.is(m.first.weight));
+  CHECK(m.first.mean.device() == Device::cuda());
+  CHECK(m.first.count.device() == Device::cpu());
+  m.to(Device::cpu());
+  CHECK(m.first.weight.data().to_vector<float>() == before);
 }
 
 TEST_CASE("train and eval reach every part") {

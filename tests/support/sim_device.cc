@@ -70,7 +70,7 @@ std::unique_ptr<SimStream> SimDevice::create_stream() {
 
 Tensor host_view(const Tensor& x) {
   if (!x.defined()) return x;
-  return Tensor::borrow(const_cast<std::byte*>(x.raw()), x.shape(), x.dtype());
+  return Tensor::borrow(host_address(x.raw()), x.shape(), x.dtype());
 }
 
 }  // namespace lockstep::testing

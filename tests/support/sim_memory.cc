@@ -2,6 +2,7 @@
 
 #include "lockstep/tests/support/sim_device.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -14,6 +15,13 @@ namespace lockstep::testing {
 namespace {
 
 constexpr int kPoison = 0xFF;  // NaN in every floating dtype, -1 in the others
+
+// Set in the simulated device's addresses. No address of an x86-64 or AArch64 process has it.
+constexpr uintptr_t kOnDevice = uintptr_t{1} << 61;
+
+void* device_address(void* host) {
+  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(host) | kOnDevice);
+}
 
 class SimAllocator final : public Allocator {
  public:
@@ -35,11 +43,12 @@ class SimAllocator final : public Allocator {
       ++stats_.misses;
     }
     stats_.bytes_in_use += rounded;
-    return memory;
+    return device_address(memory);
   }
 
-  void deallocate(void* memory, size_t bytes) noexcept override {
+  void deallocate(void* address, size_t bytes) noexcept override {
     const size_t rounded = size_class(bytes);
+    void* const memory = host_address(address);
     std::lock_guard lock(mutex_);
     stats_.bytes_in_use -= rounded;
     const std::shared_ptr<SimQueue>& home = homes_.at(memory);
@@ -77,16 +86,20 @@ class SimAllocator final : public Allocator {
 };
 
 void zero(void* memory, size_t bytes) {
-  SimDevice::current().enqueue([=] { std::memset(memory, 0, bytes); });
+  SimDevice::current().enqueue([=] { std::memset(host_address(memory), 0, bytes); });
 }
 
 void copy(void* to, const void* from, size_t bytes) {
   SimStream& stream = SimDevice::current();
-  stream.enqueue([=] { std::memcpy(to, from, bytes); });
+  stream.enqueue([=] { std::memcpy(host_address(to), host_address(from), bytes); });
   stream.synchronize();
 }
 
 }  // namespace
+
+std::byte* host_address(const void* address) {
+  return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(address) & ~kOnDevice);
+}
 
 const DeviceMemory& sim_memory() {
   static auto* allocator = new SimAllocator;

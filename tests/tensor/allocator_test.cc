@@ -1,5 +1,6 @@
 #include "lockstep/tensor/allocator.h"
 
+#include "lockstep/tensor/caching_allocator.h"
 #include "lockstep/tensor/tensor.h"
 
 #include <doctest/doctest.h>
@@ -7,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <thread>
@@ -75,6 +77,28 @@ TEST_CASE("allocator: what the system cannot give is bad_alloc, and nothing is c
   CHECK(cpu_allocator().stats().bytes_in_use == before.bytes_in_use);
   CHECK(cpu_allocator().stats().misses == before.misses);
 #endif
+}
+
+const void* stream_of_test = nullptr;
+
+TEST_CASE("allocator: a block is reused by the stream on which it was allocated alone") {
+  const int one = 0, other = 0;
+  CachingAllocator allocator([](size_t bytes) { return std::aligned_alloc(256, bytes); }, std::free,
+                             [] { return stream_of_test; });
+  stream_of_test = &one;
+  void* const first = allocator.allocate(1000);
+  stream_of_test = &other;
+  allocator.deallocate(first, 1000);  // from wherever
+  void* const second = allocator.allocate(1000);
+  CHECK(second != first);
+  stream_of_test = &one;
+  CHECK(allocator.allocate(1000) == first);
+  CHECK(allocator.stats().hits == 1);
+  allocator.deallocate(first, 1000);
+  allocator.deallocate(second, 1000);
+  CHECK(allocator.stats().bytes_cached == 2 * size_class(1000));
+  allocator.release_cached();
+  CHECK(allocator.stats().bytes_cached == 0);
 }
 
 TEST_CASE("allocator: from many threads, no block is handed out twice") {

@@ -3,20 +3,35 @@
 #include "lockstep/base/error.h"
 #include "lockstep/distributed/comm/single_group.h"
 #include "lockstep/distributed/comm/thread_group.h"
+#include "lockstep/tensor/ops/copy.h"
+#include "lockstep/tests/support/sim_device.h"
 #include "lockstep/train/rank_zero.h"
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 
 namespace lockstep {
 namespace {
 
-TEST_CASE("correct predictions: the first of equals counts") {
-  const Tensor logits = Tensor::from<float>({1, 2, 0, 5, 5, 1, 0, 0, 3}, Shape{3, 3});
-  CHECK(count_correct(logits, Tensor::from<int64_t>({1, 0, 2}, Shape{3})) == 3);
-  CHECK(count_correct(logits, Tensor::from<int64_t>({1, 1, 0}, Shape{3})) == 1);
-  CHECK_THROWS_AS(count_correct(logits, Tensor::from<int64_t>({1}, Shape{1})), ArgumentError);
+using testing::SimDevice;
+
+TEST_CASE("a loss and a count on a device are read when somebody looks") {
+  const SimDevice device;
+  const auto on_device = [](const Tensor& x) { return ops::to_device(x, Device::cuda()); };
+  Meter meter;
+  for (int i = 1; i <= 1500; ++i) {  // more than are kept unread
+    Tensor loss = on_device(Tensor::from<float>({1.5f}, {}));
+    meter.add(loss, on_device(Tensor::from<int64_t>({2}, {})), 4);
+    if (i == 3) CHECK(meter.sums() == std::array<double, 3>{18, 6, 12});
+  }
+  CHECK(meter.sums() == std::array<double, 3>{9000, 3000, 6000});
+  meter.add(on_device(Tensor::from<float>({7}, {})), on_device(Tensor::from<int64_t>({1}, {})), 1);
+  meter.set_sums({1, 2, 3});
+  CHECK(meter.sums() == std::array<double, 3>{1, 2, 3});
+  CHECK_THROWS_AS(meter.add(Tensor::from<float>({1}, {}), Tensor::from<float>({1}, {}), 1),
+                  ArgumentError);
 }
 
 TEST_CASE("ranks weigh by what they counted, and one may have none") {

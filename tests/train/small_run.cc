@@ -5,12 +5,16 @@
 #include "lockstep/autograd/ops/pool.h"
 #include "lockstep/data/datasets.h"
 #include "lockstep/distributed/comm/emulated_link.h"
+#include "lockstep/distributed/comm/paired_group.h"
+#include "lockstep/distributed/comm/single_group.h"
 #include "lockstep/distributed/comm/thread_group.h"
 #include "lockstep/distributed/reduce/comm_hook_runner.h"
 #include "lockstep/distributed/reduce/hooks/registry.h"
 #include "lockstep/nn/nn.h"
 #include "lockstep/optim/sgd.h"
 #include "lockstep/tensor/ops/copy.h"
+#include "lockstep/tests/support/sim_stream_group.h"
+#include "lockstep/train/image_batch.h"
 
 #include <omp.h>
 #include <nlohmann/json.hpp>
@@ -50,7 +54,7 @@ Tensor with_noise(const Tensor& images, Generator& rng) {
 }
 
 void require_equal_replicas(const Net& net, ProcessGroup& group) {
-  const Tensor mine = net.fc.weight.data();
+  const Tensor mine = ops::to_device(net.fc.weight.data(), Device::cpu());
   Tensor all = Tensor::empty(Shape{group.size() * mine.numel()}, mine.dtype());
   group.all_gather(all, mine.reshape({-1}))->wait();
   for (int rank = 0; rank < group.size(); ++rank) {
@@ -81,6 +85,7 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
     run_dir = std::make_unique<RunDir>(RunDirOptions{.path = setup.dir, .resume = setup.resume});
   }
   Net net(!setup.plain);
+  net.to(setup.device);
   Timeline timeline;
   const auto hook = setup.comm_hook.empty() ? nullptr : parse_comm_hook(setup.comm_hook);
   int64_t backwards = 0;
@@ -88,14 +93,18 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
   const HookHandle spoil = net.conv.weight.on_grad_ready([&](const Variable& weight) {
     const int64_t k = backwards++;
     if (group.rank() != setup.spoil_rank || k < setup.spoil_from || k >= setup.spoil_to) return;
-    Tensor grad = *weight.grad();
-    grad.mutable_data<float>()[7] = std::numeric_limits<float>::infinity();
+    Tensor eighth = weight.grad()->reshape({-1}).slice(7, 8);
+    ops::fill(eighth, std::numeric_limits<double>::infinity());
   });
   NonfiniteWatch watch;
+  BucketReduction reduction = hook ? run_comm_hook(hook, group) : nullptr;
+  if (!setup.device.is_cpu()) {
+    reduction = watch.watched([&](const GradBucket& b) { return group.all_reduce(b.flat); });
+  }
   DataParallel ddp(net, group,
                    {.mode = setup.mode,
                     .first_bucket_cap_mb = setup.first_cap_mb,
-                    .reduction = hook ? run_comm_hook(hook, group) : nullptr,
+                    .reduction = reduction,
                     .nonfinite = [&](const GradBucket& bucket) { watch.note(bucket); },
                     .timeline = &timeline});
   Generator rng(100 + static_cast<uint64_t>(group.rank()));
@@ -104,10 +113,10 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
   const auto ask_if = [&](bool now) {
     if (now && group.rank() == setup.ask_rank) asked = SIGTERM;
   };
-  const auto result_of = [&](const Tensor& images, const Tensor& targets) {
-    const Variable logits = net.forward(Variable(images));
-    return BatchResult{cross_entropy(logits, targets), count_correct(logits.data(), targets),
-                       targets.dim(0)};
+  const auto result_of = [&](const Tensor& images, const Tensor& labels) {
+    const auto [inputs, targets] = to_device(Batch{images, labels}, setup.device);
+    const Variable logits = net.forward(Variable(inputs));
+    return image_result(logits, targets);
   };
   ImageBatches train_batches(*train_data, [&](const Batch& batch) {
     if (group.rank() == 0 && batches == setup.crash_at_batch) throw Crash("crash");
@@ -146,6 +155,7 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
        .evaluate_first = setup.evaluate_first,
        .best_by = setup.best_by,
        .nonfinite = setup.nonfinite,
+       .check_replicas_every = setup.check_replicas_every,
        .traits = {{"--batch-size", str(setup.batch_size)}, {"--comm-hook", setup.comm_hook}}});
   if (setup.resume) trainer.resume(setup.dir + "/last.safetensors");
   Outcome outcome;
@@ -165,7 +175,15 @@ Outcome train(const Setup& setup) {
     if (!setup.link.empty()) {
       linked = make_emulated_link(ranks.split(0, ranks.rank()), parse_link(setup.link));
     }
-    ProcessGroup& group = linked != nullptr ? *linked : ranks;
+    std::unique_ptr<ProcessGroup> moves, by_device;
+    if (!setup.device.is_cpu()) {
+      moves = ranks.split(0, ranks.rank());
+      by_device = ranks.size() == 1
+                      ? make_single_group()
+                      : make_paired_group(ranks.split(0, ranks.rank()),
+                                             std::make_unique<SimStreamGroup>(*moves));
+    }
+    ProcessGroup& group = linked != nullptr ? *linked : by_device != nullptr ? *by_device : ranks;
     const Outcome mine = train_rank(setup, group);
     if (group.rank() == 0) outcome = mine;
   });

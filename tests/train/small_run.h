@@ -41,6 +41,8 @@ struct Setup {
   int64_t evaluate_every = 0;
   bool evaluate_first = false;
   BestBy best_by = BestBy::kAccuracy;
+  Device device = Device::cpu();  // or the simulated one
+  int64_t check_replicas_every = 0;
   bool plain = false;  // no noise and no batch statistics: every split of a batch is the same
 };
 

@@ -58,7 +58,7 @@ class Numbers : public BatchSource {
     for (const int64_t s : samples) values.push_back(static_cast<float>(s % 7) / 7);
     const Variable logits = model_.forward(Variable(Tensor::from(values, {count, 1})));
     return {.loss = cross_entropy(logits, Tensor::zeros({count}, DType::kI64)),
-            .correct = 0,
+            .correct = Tensor::zeros({}, DType::kI64),
             .counted = count,
             .samples = count};
   }

@@ -59,7 +59,9 @@ class Source : public BatchSource {
     if (passes_over_ && now.count == 0) return {};
     const Items batch = items(now.first, now.count);
     BatchResult result{.loss = loss(batch), .counted = now.count, .samples = 1};
-    if (second_) result.second = {.loss = loss(items(1000, 2)), .correct = 1, .counted = 2};
+    if (second_)
+      result.second = {
+          .loss = loss(items(1000, 2)), .correct = Tensor::from<int64_t>({1}, {}), .counted = 2};
     return result;
   }
 
