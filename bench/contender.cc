@@ -41,9 +41,11 @@ ReplicaOptions Contender::options(const Workload& workload, const Way& way) {
                   .last_bucket_cap_mb = way.last_cap_mb,
                   .timeline = timeline()},
           .micro_batches = way.sync_every,
-          .optimizer = [&workload](std::vector<NamedParameter> parameters) {
-            return make_optimizer(workload, std::move(parameters));
-          }};
+          .optimizer =
+              [&workload](std::vector<NamedParameter> parameters) {
+                return make_optimizer(workload, std::move(parameters));
+              },
+          .device = way.device};
 }
 
 StepCost Contender::step() {

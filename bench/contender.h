@@ -22,6 +22,7 @@ struct Way {
   int sync_every = 1;  // backwards to a step; all but the last run under no_sync
   bool timeline = true;
   DType precision = DType::kF32;  // of forward, as Autocast takes it
+  Device device = Device::cpu();
 
   /// "overlapped, 25 MB", "naive", "overlapped, 25 MB, every 4th", "local, bf16"
   std::string name() const;

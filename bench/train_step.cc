@@ -58,6 +58,7 @@ int run(int argc, char** argv) {
   task.images = {.image_size = 224, .classes = 1000};
   std::vector<std::string> names = {"overlapped:25"};
   int threads = 2;
+  std::string device = "cpu";
   CLI::App app{"One training step for each line on standard input", "train_step"};
   app.footer(
       "Example: train_step --model resnet50 --batch 16 --threads 1 --way local --way "
@@ -72,14 +73,18 @@ int run(int argc, char** argv) {
   app.add_option("--threads", threads, "OpenMP threads");
   app.add_option("--way", names,
                  "how gradients are averaged: overlapped:25, naive, local:bf16, ...");
+  app.add_option("--device", device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
   if (const auto code = parse_command_line(app, normalize_flags(argc, argv))) return *code;
   omp_set_num_threads(threads);
 
-  const auto group = make_process_group();
+  const Device where = device == "cuda" ? Device::cuda() : Device::cpu();
+  const auto group = make_process_group({.device = where});
   const double before = memory_mb("VmRSS");
   std::vector<std::unique_ptr<bench::Contender>> contenders;
   for (const std::string& name : names) {
-    contenders.push_back(std::make_unique<bench::Contender>(workload, parse_way(name), *group));
+    bench::Way way = parse_way(name);
+    way.device = where;
+    contenders.push_back(std::make_unique<bench::Contender>(workload, way, *group));
   }
   for (std::string line; std::getline(std::cin, line);) {
     const auto which = static_cast<size_t>(std::atoi(line.c_str()));

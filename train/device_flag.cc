@@ -11,8 +11,12 @@ void add_device_flag(CLI::App& app, DeviceFlag& flag) {
       ->check(CLI::IsMember({"cpu", "cuda"}));
 }
 
+Device named_device(const DeviceFlag& flag) {
+  return flag.device == "cuda" ? Device::cuda() : Device::cpu();
+}
+
 Device device_of(const DeviceFlag& flag) {
-  const Device device = flag.device == "cuda" ? Device::cuda() : Device::cpu();
+  const Device device = named_device(flag);
   device_memory(device);
   return device;
 }

@@ -18,6 +18,8 @@ struct DeviceFlag {
 
 void add_device_flag(CLI::App& app, DeviceFlag& flag);
 
+/// Whether it is there or not.
+Device named_device(const DeviceFlag& flag);
 /// Throws UnsupportedError when this program or this machine lacks the device.
 Device device_of(const DeviceFlag& flag);
 

@@ -6,6 +6,7 @@
 #include "lockstep/distributed/data_parallel.h"
 #include "lockstep/distributed/faults/faulty_rank.h"
 #include "lockstep/optim/optimizer.h"
+#include "lockstep/tensor/device_timeline.h"
 
 #include <cstdint>
 #include <functional>
@@ -41,6 +42,7 @@ struct ReplicaOptions {
   OptimizerMaker optimizer;  // required
   std::vector<Fault> faults = {};
   bool sync_batch_norm = false;
+  Device device = Device::cpu();  // where the model goes, and the batches
 };
 
 class Replica {
@@ -64,7 +66,8 @@ class Replica {
 
  private:
   LossModel model_;
-  Timeline* timeline_;
+  const Device device_;
+  DeviceTimeline spans_;
   const int64_t micro_batches_;
   const double clip_grad_norm_;
   FaultyRank faults_;

@@ -3,6 +3,7 @@
 #include "lockstep/autograd/ops/loss.h"
 #include "lockstep/base/error.h"
 #include "lockstep/models/bert.h"
+#include "lockstep/tensor/ops/copy.h"
 
 #include <memory>
 #include <utility>
@@ -55,7 +56,8 @@ LossModel make_loss_model(const TextTask& task) {
   const auto owned = std::make_shared<OwnGenerator>(task);
   BertForPreTraining* model = &owned->model;
   return {std::shared_ptr<Module>(owned, model), [model](const Batch& batch) {
-            const Tensor positions = masked_positions(batch.inputs.dim(0), batch.inputs.dim(1));
+            const Tensor positions = ops::to_device(
+                masked_positions(batch.inputs.dim(0), batch.inputs.dim(1)), batch.inputs.device());
             const auto out = (*model)({.ids = batch.inputs}, positions);
             return cross_entropy(out.prediction_logits, batch.targets.reshape({-1}));
           }};

@@ -104,6 +104,11 @@ std::string wrong_trainer_flags(const CLI::App& app, const TrainerFlags& flags) 
   if (flags.uneven.uneven == "join" && flags.ddp.static_graph) {
     return "--uneven join lets ranks without samples use no parameter; it takes no --static-graph";
   }
+  if (!named_device(flags.device).is_cpu() &&
+      (flags.group.canonical || !flags.group.emulated_link.empty())) {
+    return "--canonical and --emulated-link move gradients through host memory; they take no "
+           "--device cuda";
+  }
   if (flags.max_restarts > 0 && flags.resume != "auto") {
     return "--max-restarts wants --resume auto and an --output-dir, to go on from";
   }

@@ -48,7 +48,9 @@ int run_ranks(const char* program, const TrainerFlags& flags, const RankWork& wo
       return code;
     }
   }
-  auto [ranks, place] = join_process_group(process_group_options(flags.group));
+  ProcessGroupOptions options = process_group_options(flags.group);
+  options.device = named_device(flags.device);
+  auto [ranks, place] = join_process_group(options);
   require_same_settings(shared_settings(flags, work.own_settings, work.path_settings), *ranks);
   const auto group = wrapped(std::move(ranks), flags.group);
   check(flags.nproc == 1 || flags.nproc == group->size(), "--nproc ", flags.nproc,
