@@ -149,7 +149,7 @@ bool NcclWork::done() const {
 Work::Times NcclWork::times() const {
   const std::lock_guard lock(flight->mutex_);
   if (finish == nullptr || !finish->done() || (over && !well)) return {};
-  const int64_t from = anchor->steady_ns + start->nanoseconds_since(*anchor->event);
+  const int64_t from = anchor->steady_ns_of(*start);
   return {from, from + finish->nanoseconds_since(*start)};
 }
 

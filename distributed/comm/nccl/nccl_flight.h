@@ -8,7 +8,7 @@
 #pragma once
 
 #include "lockstep/distributed/comm/op_log.h"
-#include "lockstep/tensor/stream.h"
+#include "lockstep/tensor/device_clock.h"
 
 #include <condition_variable>
 #include <deque>
@@ -18,12 +18,6 @@
 #include <string>
 
 namespace lockstep::comm {
-
-/// A point in time that both the host's steady clock and the device know.
-struct NcclAnchor {
-  int64_t steady_ns = 0;
-  EventPtr event;
-};
 
 struct NcclWork;
 
@@ -83,7 +77,7 @@ struct NcclWork final : Work {
   const std::shared_ptr<NcclFlight> flight;
   const Device device;
   EventPtr start;
-  std::shared_ptr<const NcclAnchor> anchor;
+  std::shared_ptr<const DeviceClock::Anchor> anchor;
   // The flight's mutex guards what follows.
   EventPtr finish;  // null: not on the stream yet
   int64_t begun_ns = 0;

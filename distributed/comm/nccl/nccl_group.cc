@@ -240,7 +240,7 @@ class NcclGroup final : public comm::GroupBase,
   const std::shared_ptr<comm::OpLog> log_ = std::make_shared<comm::OpLog>();
   const std::shared_ptr<comm::NcclFlight> flight_ = std::make_shared<comm::NcclFlight>(log_);
   const std::unique_ptr<Stream> stream_;
-  comm::NcclClock clock_;
+  DeviceClock clock_;
   Tensor nothing_;  // what barriers reduce
   comm::NcclCommunicator communicator_;
   const std::shared_ptr<comm::RankWatch> watch_;

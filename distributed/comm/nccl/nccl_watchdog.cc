@@ -6,7 +6,7 @@
 
 namespace lockstep::comm {
 
-NcclWatchdog::NcclWatchdog(NcclCommunicator& communicator, NcclFlight& flight, NcclClock& clock,
+NcclWatchdog::NcclWatchdog(NcclCommunicator& communicator, NcclFlight& flight, DeviceClock& clock,
                            NcclWatchdogOptions options)
     : communicator_(communicator), flight_(flight), clock_(clock), options_(std::move(options)) {
   thread_ = thread_without_signals([this] { loop(); });

@@ -3,9 +3,9 @@
 // for ever.
 #pragma once
 
-#include "lockstep/distributed/comm/nccl/nccl_clock.h"
 #include "lockstep/distributed/comm/nccl/nccl_communicator.h"
 #include "lockstep/distributed/comm/nccl/nccl_flight.h"
+#include "lockstep/tensor/device_clock.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -29,7 +29,7 @@ struct NcclWatchdogOptions {
 
 class NcclWatchdog {
  public:
-  NcclWatchdog(NcclCommunicator& communicator, NcclFlight& flight, NcclClock& clock,
+  NcclWatchdog(NcclCommunicator& communicator, NcclFlight& flight, DeviceClock& clock,
                NcclWatchdogOptions options);
   ~NcclWatchdog();
   NcclWatchdog(const NcclWatchdog&) = delete;
@@ -41,7 +41,7 @@ class NcclWatchdog {
 
   NcclCommunicator& communicator_;
   NcclFlight& flight_;
-  NcclClock& clock_;
+  DeviceClock& clock_;
   const NcclWatchdogOptions options_;
   std::mutex mutex_;
   std::condition_variable wake_;
