@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/tests/support/fake_clique.h"
+#include "lockstep/tests/support/sim_device.h"
 #include "lockstep/tests/support/sim_stream.h"
 
 #include <algorithm>
@@ -200,11 +201,11 @@ class FakeApi final : public comm::NcclApi {
   }
   NcclResult send(const void* in, size_t count, DType dtype, int peer, NcclComm& comm,
                   Stream& stream) override {
-    return letter({true, in, nullptr, count * size_of(dtype), peer}, comm, stream);
+    return letter({true, host_address(in), nullptr, count * size_of(dtype), peer}, comm, stream);
   }
   NcclResult recv(void* out, size_t count, DType dtype, int peer, NcclComm& comm,
                   Stream& stream) override {
-    return letter({false, nullptr, out, count * size_of(dtype), peer}, comm, stream);
+    return letter({false, nullptr, host_address(out), count * size_of(dtype), peer}, comm, stream);
   }
 
   NcclResult group_start() override {
@@ -262,6 +263,8 @@ class FakeApi final : public comm::NcclApi {
   }
 
   NcclResult collective(FakeCall call, NcclComm& handle, Stream& stream) {
+    call.in = host_address(call.in);
+    call.out = host_address(call.out);
     Call comm(*state_, handle, call.name.c_str());
     FakeComm& c = *comm;
     return enqueue(c, stream, [&c, call = std::move(call), index = c.meetings++] {

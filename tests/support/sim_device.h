@@ -3,14 +3,15 @@
 // stream of its own, as ranks on threads need.
 //
 // Memory is poisoned (NaN) when it is new, and in stream order when it is freed: who reads it on
-// another stream, too early or too late, computes NaN. The host must not read a device tensor's
-// memory; ops::to_device copies and waits.
+// another stream, too early or too late, computes NaN. The device's addresses are none of the
+// host's: who follows one crashes, as with a GPU's. ops::to_device copies and waits.
 #pragma once
 
 #include "lockstep/tensor/backend.h"
 #include "lockstep/tensor/tensor.h"
 #include "lockstep/tests/support/sim_stream.h"
 
+#include <cstddef>
 #include <functional>
 
 namespace lockstep::testing {
@@ -40,6 +41,9 @@ class SimDevice {
  private:
   const Backend* before_;
 };
+
+/// Where the host finds what is at `address` of the simulated device; other addresses as they are.
+std::byte* host_address(const void* address);
 
 /// A host tensor over the same memory, for closures that run on a stream.
 Tensor host_view(const Tensor& x);

@@ -3,16 +3,11 @@
 
 #include "lockstep/tensor/memory.h"
 
-#include <cstddef>
-
 namespace lockstep::testing {
 
 /// A freed block is poisoned on the stream on which it was allocated, and reused by that stream
 /// alone: as a GPU's caching allocator does it. Its addresses are none of the host's: who follows
 /// one on the host crashes, as with a GPU's.
 const DeviceMemory& sim_memory();
-
-/// Where the host finds what is at `address` of the simulated device; other addresses as they are.
-std::byte* host_address(const void* address);
 
 }  // namespace lockstep::testing
