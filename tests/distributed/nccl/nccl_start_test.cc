@@ -33,12 +33,12 @@ NcclOutcome start(const NcclRanks& ranks) {
 }
 
 TEST_CASE("nccl: a start that never ends is given up at the deadline, by all") {
-  const auto outcome = start({.group = {.start_timeout = milliseconds(1000)}, .fake = [](int rank) {
+  const auto outcome = start({.group = {.start_timeout = milliseconds(3000)}, .fake = [](int rank) {
                                 return FakeNcclOptions{.init_hangs = rank == 1};
                               }});
   CHECK(contains(outcome.errors[1],
                  "make_nccl_group: barrier() [the start of NCCL]: a peer was lost or is late: in "
-                 "collective 0, not ended within 1000 ms: "));
+                 "collective 0, not ended within 3000 ms: "));
   CHECK(outcome.errors[0] != "");
   CHECK(outcome.errors[2] != "");
 }
@@ -68,8 +68,8 @@ TEST_CASE("nccl: rank 0 cannot make the id") {
 }
 
 TEST_CASE("nccl: a rank that never comes") {
-  const auto outcome = start(
-      {.group = {.start_timeout = milliseconds(300)}, .comes = [](int rank) { return rank != 2; }});
+  const auto outcome = start({.group = {.start_timeout = milliseconds(2000)},
+                              .comes = [](int rank) { return rank != 2; }});
   for (const size_t rank : {0, 1}) {
     CHECK(contains(outcome.errors[rank], "make_nccl_group: not all ranks have come: "));
     CHECK(contains(outcome.errors[rank], "gpu/2"));
