@@ -14,6 +14,11 @@ run "tests" tools/test.sh
 run "format" tools/check_format.sh
 run "tidy" tools/tidy.sh
 run "pages" tools/check_docs.sh
+if [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
+  run "cuda plans" bazel test --config=opt --config=cuda //tests/cuda/plans
+else
+  results+=("skipped cuda plans: no nvcc in ${CUDA_HOME:-/usr/local/cuda}/bin")
+fi
 run "bazel consumer" tests/consumers/bazel.sh
 run "asan + ubsan" tools/test.sh --config=asan
 run "tsan" tools/test.sh --config=tsan

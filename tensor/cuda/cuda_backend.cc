@@ -1,4 +1,7 @@
 #include "lockstep/base/error.h"
+#include "lockstep/tensor/cuda/cublas/matmul.h"
+#include "lockstep/tensor/cuda/cudnn/attention.h"
+#include "lockstep/tensor/cuda/cudnn/conv.h"
 #include "lockstep/tensor/cuda/make_backend.h"
 #include "lockstep/tensor/cuda/memory.h"
 #include "lockstep/tensor/cuda/runtime.h"
@@ -21,7 +24,9 @@ CudaSlot probe() {
                            " GPUs are visible; start one rank for each GPU")};
   }
   use_device(devices == 1 ? 0 : wanted);
-  static const Backend backend = make_backend("cuda", cuda_memory(), cuda_streams());
+  static const Backend backend =
+      make_backend("cuda", cuda_memory(), cuda_streams(),
+                   {.matmul = kLtMatmul, .conv = kCudnnConv, .attention = kCudnnAttention});
   return {
       .backend = &backend, .memory = &backend.memory, .streams = &backend.streams, .missing = ""};
 }

@@ -15,8 +15,8 @@ constexpr int64_t kMaxGridZ = 65535;
 /// A block computes one 16 x 16 tile of the result from tiles of both operands in shared memory,
 /// for the products blockIdx.z, blockIdx.z + gridDim.z, ... of the batch. An operand is loaded
 /// along the direction in which it lies.
-template <class T>
-__global__ void matmul_kernel(MatmulProblem p, const T* a, const T* b, const T* bias, T* out,
+template <class T, class Out, class Bias>
+__global__ void matmul_kernel(MatmulProblem p, const T* a, const T* b, const Bias* bias, Out* out,
                               bool accumulate) {
   using C = compute_t<T>;
   LOCKSTEP_SHARED(C, tile_a, [kTile][kTile + 1]);  // [row][k]; the odd pitch avoids bank conflicts
@@ -51,22 +51,36 @@ __global__ void matmul_kernel(MatmulProblem p, const T* a, const T* b, const T* 
       __syncthreads();
     }
     if (row < p.m && column < p.n) {
-      T& target = out[(batch * p.m + row) * p.n + column];
+      Out& target = out[(batch * p.m + row) * p.n + column];
       if (bias != nullptr) sum += static_cast<C>(bias[column]);
-      target = T(accumulate ? static_cast<C>(target) + sum : sum);
+      target = Out(accumulate ? static_cast<C>(target) + sum : sum);
     }
   }
 }
 
+/// Calls fn with a zero of `dtype`, which is T or, where T is bf16, may be f32.
+template <class T, class Fn>
+void with_own_or_wide(DType dtype, Fn&& fn) {
+  if (dtype == dtype_of<T>) return fn(T{});
+  return fn(compute_t<T>{});
+}
+
 void matmul(const MatmulProblem& problem, const Tensor& a, const Tensor& b, const Tensor& bias,
             const Dest& out) {
+  const dim3 grid(blocks_for(problem.n, kTile), blocks_for(problem.m, kTile),
+                  static_cast<unsigned>(std::min(problem.batch, kMaxGridZ)));
+  Tensor target = out.out;
   dispatch_floating(a.dtype(), "matmul", [&](auto zero) {
     using T = decltype(zero);
-    Tensor target = out.out;
-    const dim3 grid(blocks_for(problem.n, kTile), blocks_for(problem.m, kTile),
-                    static_cast<unsigned>(std::min(problem.batch, kMaxGridZ)));
-    launch(matmul_kernel<T>, grid, dim3(kTile, kTile), problem, a.data<T>(), b.data<T>(),
-           bias.defined() ? bias.data<T>() : nullptr, target.mutable_data<T>(), out.accumulate);
+    with_own_or_wide<T>(target.dtype(), [&](auto out_zero) {
+      using Out = decltype(out_zero);
+      with_own_or_wide<T>(bias.defined() ? bias.dtype() : a.dtype(), [&](auto bias_zero) {
+        using Bias = decltype(bias_zero);
+        launch(matmul_kernel<T, Out, Bias>, grid, dim3(kTile, kTile), problem, a.data<T>(),
+               b.data<T>(), bias.defined() ? bias.data<Bias>() : nullptr,
+               target.mutable_data<Out>(), out.accumulate);
+      });
+    });
   });
 }
 
@@ -83,8 +97,11 @@ void sum_rows(const Tensor& x, const Dest& out) {
     using T = decltype(zero);
     Tensor target = out.out;
     const int64_t columns = target.numel();
-    column_sums<compute_t<T>>(x.numel() / columns, columns, Element<T>{x.data<T>()},
-                              target.mutable_data<T>(), out.accumulate);
+    with_own_or_wide<T>(target.dtype(), [&](auto out_zero) {
+      using Out = decltype(out_zero);
+      column_sums<compute_t<T>>(x.numel() / columns, columns, Element<T>{x.data<T>()},
+                                target.mutable_data<Out>(), out.accumulate);
+    });
   });
 }
 

@@ -1,5 +1,6 @@
 #include "lockstep/tensor/ops/conv.h"
 
+#include "lockstep/tensor/tf32.h"
 #include "lockstep/tests/cuda/device.h"
 #include "lockstep/tests/support/gradcheck.h"
 
@@ -104,6 +105,25 @@ TEST_CASE("the gradients of conv2d on cuda equal the CPU's, written and added") 
         }
       }
     }
+  });
+}
+
+TEST_CASE("f32 convolutions on cuda are f32 unless TF32 is allowed, and near even then") {
+  CHECK_FALSE(allow_tf32());
+  on_cuda_device([] {
+    const Tensor x = random_tensor({2, 7, 6, 8}, 1, -1, 1, DType::kF32);
+    const Tensor weight = random_tensor({16, 3, 3, 8}, 2, -1, 1, DType::kF32);
+    const Conv2dOptions options{.padding = {1, 1}};
+    const Tensor wanted = ops::conv2d(x, weight, {}, options);
+    const auto difference = [&] {
+      return relative_difference(to_cpu(ops::conv2d(to_cuda(x), to_cuda(weight), {}, options)),
+                                 wanted);
+    };
+    CHECK(difference() <= 2e-6);
+    set_allow_tf32(true);
+    const double rounded = difference();
+    set_allow_tf32(false);
+    CHECK(rounded <= 2e-3);  // operands keep 11 bits
   });
 }
 

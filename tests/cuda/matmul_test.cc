@@ -1,5 +1,7 @@
 #include "lockstep/tensor/ops/matmul.h"
 
+#include "lockstep/tensor/ops/copy.h"
+#include "lockstep/tensor/tf32.h"
 #include "lockstep/tests/cuda/device.h"
 #include "lockstep/tests/support/gradcheck.h"
 
@@ -72,6 +74,49 @@ TEST_CASE("linear and the gradient of its bias on cuda equal the CPU's") {
         CHECK(relative_difference(sums, wanted) <= tolerance(dtype));
       }
     }
+  });
+}
+
+TEST_CASE("bf16 operands on cuda: results and biases may be f32") {
+  on_cuda_device([] {
+    const Tensor a = random_tensor({19, 24}, 1, -1, 1, DType::kBF16);
+    const Tensor b = random_tensor({40, 24}, 2, -1, 1, DType::kBF16);
+    const Tensor bias = random_tensor({40}, 3, -1, 1, DType::kF32);
+    CHECK(relative_difference(to_cpu(ops::linear(to_cuda(a), to_cuda(b), to_cuda(bias))),
+                              ops::linear(a, b, bias)) <= tolerance(DType::kBF16));
+    for (const bool accumulate : {false, true}) {
+      const auto product = [&](Device device) {
+        return into(device, random_tensor({19, 40}, 4, -1, 1, DType::kF32), accumulate,
+                    [&](const Dest& d) {
+                      ops::matmul(ops::to_device(a, device), ops::to_device(b, device),
+                                  {.transpose_b = true}, d);
+                    });
+      };
+      CHECK(relative_difference(product(Device::cuda()), product(Device::cpu())) <=
+            tolerance(DType::kF32));
+      const auto sums = [&](Device device) {
+        return into(device, random_tensor({24}, 5, -1, 1, DType::kF32), accumulate,
+                    [&](const Dest& d) { ops::sum_rows(ops::to_device(a, device), d); });
+      };
+      CHECK(relative_difference(sums(Device::cuda()), sums(Device::cpu())) <=
+            tolerance(DType::kF32));
+    }
+  });
+}
+
+TEST_CASE("f32 products on cuda are f32 unless TF32 is allowed, and near even then") {
+  CHECK_FALSE(allow_tf32());
+  on_cuda_device([] {
+    const Tensor a = random_tensor({64, 40}, 1, -1, 1, DType::kF32);
+    const Tensor b = random_tensor({40, 32}, 2, -1, 1, DType::kF32);
+    const Tensor wanted = ops::matmul(a, b);
+    CHECK(relative_difference(to_cpu(ops::matmul(to_cuda(a), to_cuda(b))), wanted) <=
+          tolerance(DType::kF32));
+    set_allow_tf32(true);
+    const Tensor rounded = to_cpu(ops::matmul(to_cuda(a), to_cuda(b)));
+    set_allow_tf32(false);
+    // Operands keep 11 bits: 40 products, each off by 2^-11 of itself at most.
+    CHECK(relative_difference(rounded, wanted) <= 2e-3);
   });
 }
 

@@ -1,17 +1,17 @@
-"""Finds the CUDA toolkit (CUDA_HOME, else /usr/local/cuda); without one, empty targets keep the workspace loadable."""
+"""Finds the CUDA toolkit (CUDA_HOME, else /usr/local/cuda); without one, empty targets keep the workspace loadable.
+
+cuBLASLt and cuDNN have no target: programs load them when they first need them, from the run path that cudart's gives."""
 
 _FOUND = """
 package(default_visibility = ["//visibility:public"])
 cc_library(name = "headers", hdrs = glob(["cuda/include/**"]), includes = ["cuda/include"])
 cc_library(name = "cudart", linkopts = ["-L{home}/lib64", "-lcudart", "-Wl,-rpath,{home}/lib64"], deps = [":headers"])
-cc_library(name = "cublas", linkopts = ["-lcublas", "-lcublasLt"], deps = [":cudart"])
-cc_library(name = "cudnn", linkopts = ["-lcudnn"], deps = [":cudart"])
 cc_library(name = "nccl", linkopts = ["-lnccl"], deps = [":cudart"])
 """
 
 _MISSING = """
 package(default_visibility = ["//visibility:public"])
-[cc_library(name = n) for n in ["headers", "cudart", "cublas", "cudnn", "nccl"]]
+[cc_library(name = n) for n in ["headers", "cudart", "nccl"]]
 """
 
 def _impl(rctx):

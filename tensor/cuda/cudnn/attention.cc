@@ -1,0 +1,129 @@
+#include "lockstep/tensor/cuda/cudnn/attention.h"
+
+#include "lockstep/tensor/cuda/attention_masks.h"
+#include "lockstep/tensor/cuda/cudnn/attention_plan.h"
+#include "lockstep/tensor/cuda/make_backend.h"
+#include "lockstep/tensor/cuda/runtime.h"
+
+namespace lockstep::cuda {
+namespace {
+
+using Cache = ProblemCache<Plan, std::tuple_size_v<AttentionKey>>;
+
+void settle() { check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+
+/// Null when cuDNN cannot do it. Valid until the thread's next call.
+const Plan* plan_of(const AttentionProblem& problem, cudnnHandle_t handle) {
+  static thread_local auto* plans = new Cache(256, settle);
+  return plans->get(attention_key(problem),
+                    [&] { return plan_attention(problem, {.handle = handle}); });
+}
+
+/// Where head 0 of sample 0 begins.
+void* start(const Tensor& x, const AttentionSteps& at) {
+  return const_cast<bf16*>(x.data<bf16>() + at.offset);
+}
+
+bool is_aligned(const Tensor& x) { return reinterpret_cast<uintptr_t>(x.raw()) % 16 == 0; }
+
+/// What forward and backward bind alike.
+class Inputs {
+ public:
+  Inputs(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding,
+         const AttentionLayout& l, const AttentionParams& params)
+      : scale_(static_cast<float>(params.scale)),
+        factor_(static_cast<float>(params.dropout.factor)) {
+    bindings_ = {{kAttentionQ, start(q, l.q)},
+                 {kAttentionK, start(k, l.k)},
+                 {kAttentionV, start(v, l.v)},
+                 {kAttentionScale, &scale_}};
+    if (params.causal) bindings_.push_back({kAttentionHidden, &hidden_});
+    if (padding.defined()) {
+      bias_ = padding_bias(padding);
+      bindings_.push_back({kAttentionPadding, bias_.mutable_raw()});
+    }
+    if (params.drop) {
+      keep_ = keep_mask(l, params.dropout, q.device());
+      bindings_.push_back({kAttentionKeep, keep_.mutable_raw()});
+      bindings_.push_back({kAttentionFactor, &factor_});
+    }
+  }
+  Inputs(const Inputs&) = delete;
+  Inputs& operator=(const Inputs&) = delete;
+
+  std::vector<Binding> with(std::initializer_list<Binding> more) const {
+    std::vector<Binding> all = bindings_;
+    all.insert(all.end(), more);
+    return all;
+  }
+
+ private:
+  float scale_, factor_, hidden_ = kUnseen;
+  Tensor bias_, keep_;
+  std::vector<Binding> bindings_;
+};
+
+void forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding,
+             const AttentionLayout& l, const AttentionParams& params, Tensor& out, Tensor& lse) {
+  const auto own = [&] {
+    own_heavy_kernels().attention.forward(q, k, v, padding, l, params, out, lse);
+  };
+  if (!cudnn_takes(l, q.dtype(), params) || !is_aligned(q) || !is_aligned(k) || !is_aligned(v)) {
+    return own();
+  }
+  const cudnnHandle_t handle = cudnn_handle();
+  const Plan* plan = plan_of(
+      {.layout = l, .causal = params.causal, .padding = padding.defined(), .drop = params.drop},
+      handle);
+  if (plan == nullptr) return own();
+  const Inputs inputs(q, k, v, padding, l, params);
+  lse.mutable_raw();  // tells the tensors that they change
+  out.mutable_raw();
+  plan->run(handle,
+            inputs.with({{kAttentionOut, start(out, l.out)}, {kAttentionLse, lse.mutable_raw()}}));
+  if (padding.defined()) clear_blind_queries(padding, l, params.causal, out, lse);
+}
+
+void backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v,
+              const Tensor& padding, const Tensor& out, const Tensor& lse, const AttentionLayout& l,
+              const AttentionParams& params, const Dest& grad_q, const Dest& grad_k,
+              const Dest& grad_v) {
+  const auto own = [&] {
+    own_heavy_kernels().attention.backward(grad_out, q, k, v, padding, out, lse, l, params, grad_q,
+                                           grad_k, grad_v);
+  };
+  for (const Dest* grad : {&grad_q, &grad_k, &grad_v}) {
+    if (!grad->out.defined() || grad->accumulate || !is_aligned(grad->out)) return own();
+  }
+  for (const Tensor* x : {&grad_out, &q, &k, &v, &out}) {
+    if (!is_aligned(*x)) return own();
+  }
+  if (!cudnn_takes(l, q.dtype(), params)) return own();
+  const cudnnHandle_t handle = cudnn_handle();
+  const Plan* plan = plan_of({.layout = l,
+                              .causal = params.causal,
+                              .padding = padding.defined(),
+                              .drop = params.drop,
+                              .backward = true},
+                             handle);
+  if (plan == nullptr) return own();
+  const Inputs inputs(q, k, v, padding, l, params);
+  Tensor delta = Tensor::empty(lse.shape(), lse.dtype(), lse.device());
+  float inverse = params.drop ? static_cast<float>(1 / params.dropout.factor) : 1.0f;
+  Tensor grads[] = {grad_q.out, grad_k.out, grad_v.out};
+  for (Tensor& grad : grads) grad.mutable_raw();
+  plan->run(handle, inputs.with({{kAttentionOut, start(out, l.out)},
+                                 {kAttentionLse, const_cast<std::byte*>(lse.raw())},
+                                 {kAttentionGradOut, start(grad_out, l.out)},
+                                 {kAttentionGradQ, start(grads[0], l.q)},
+                                 {kAttentionGradK, start(grads[1], l.k)},
+                                 {kAttentionGradV, start(grads[2], l.v)},
+                                 {kAttentionDelta, delta.mutable_raw()},
+                                 {kAttentionInverse, &inverse}}));
+}
+
+}  // namespace
+
+const AttentionKernels kCudnnAttention{.forward = forward, .backward = backward};
+
+}  // namespace lockstep::cuda
