@@ -41,6 +41,7 @@ TEST_CASE("count_correct on cuda: a NaN is above all and never correct") {
     const Tensor targets = to_cuda(Tensor::from<int64_t>({0, 1}, {2}));
     CHECK(ops::count_correct(logits, targets, 1) == 0);
     CHECK(ops::count_correct(logits, targets, 2) == 1);
+    CHECK(ops::count_correct(logits, targets, 3) == 1);
   });
 }
 
