@@ -1,5 +1,8 @@
 """cuda_library: .cu files -> objects by nvcc -> CcInfo, for the deps of any C++ rule; if_cuda: a choice by --config=cuda.
 
+The output group `resources` of a cuda_library has a file _objs/<name>/<source>.resources for each source: the registers, the
+shared memory and the spills of its kernels, as ptxas reports them.
+
 Nothing here runs without --config=cuda, so that a machine without nvcc builds everything else.
 """
 
@@ -28,9 +31,12 @@ def _impl(ctx):
     deps = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps])
     compilation = deps.compilation_context
     objects = []
+    reports = []
     for src in ctx.files.srcs:
         obj = ctx.actions.declare_file("_objs/%s/%s.o" % (ctx.label.name, src.basename[:-len(".cu")]))
+        report = ctx.actions.declare_file("_objs/%s/%s.resources" % (ctx.label.name, src.basename[:-len(".cu")]))
         args = ctx.actions.args()
+        args.add_all([report, CUDA_HOME + "/bin/nvcc", "-Xptxas=-v"])
         args.add_all(["-c", src, "-o", obj, "-ccbin", cc.compiler_executable])
         args.add_all(_COPTS + _MODE_COPTS[ctx.var["COMPILATION_MODE"]])
         args.add_all(ctx.attr.archs, format_each = "-gencode=arch=compute_%s")
@@ -38,16 +44,18 @@ def _impl(ctx):
         args.add_all(compilation.includes, before_each = "-I")
         args.add_all(compilation.quote_includes, before_each = "-I")
         args.add_all(compilation.system_includes, before_each = "-isystem")
-        ctx.actions.run(
-            executable = CUDA_HOME + "/bin/nvcc",
+        ctx.actions.run_shell(
+            # The report comes with what the compiler complains of.
+            command = 'report=$1; shift; "$@" 2> "$report" || { cat "$report" >&2; exit 1; }',
             arguments = [args],
             inputs = depset([src], transitive = [compilation.headers, cc.all_files]),
-            outputs = [obj],
+            outputs = [obj, report],
             mnemonic = "CudaCompile",
             progress_message = "Compiling %s with nvcc" % src.short_path,
             env = {"PATH": CUDA_HOME + "/bin:/usr/bin:/bin", "TMPDIR": "/tmp"},
         )
         objects.append(obj)
+        reports.append(report)
     linking, _ = cc_common.create_linking_context_from_compilation_outputs(
         actions = ctx.actions,
         feature_configuration = features,
@@ -60,6 +68,7 @@ def _impl(ctx):
     )
     return [
         DefaultInfo(files = depset(objects)),
+        OutputGroupInfo(resources = depset(reports)),
         CcInfo(compilation_context = compilation, linking_context = linking),
     ]
 

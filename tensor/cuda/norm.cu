@@ -1,9 +1,9 @@
-// Batch normalisation: statistics and sums by a block for every 32 channels, the rest element by
+// Batch normalisation: statistics and sums by reductions over the rows, the rest element by
 // element.
 #include "lockstep/tensor/ops/norm.h"
 
-#include "lockstep/tensor/cuda/column_sums.h"
-#include "lockstep/tensor/cuda/launch.h"
+#include "lockstep/tensor/cuda/fold.h"
+#include "lockstep/tensor/cuda/strided.h"
 #include "lockstep/tensor/cuda/tables.h"
 
 #include <cmath>
@@ -12,38 +12,45 @@ namespace lockstep::LOCKSTEP_GPU {
 namespace {
 
 /// Mean and biased variance of each channel by Welford's update and Chan's merge, which a large
-/// mean does not hurt.
-template <class T, class C>
-__global__ void moments_kernel(const T* x, int64_t rows, int64_t channels, C* mean, C* variance) {
-  LOCKSTEP_SHARED(C, means, [kSumRows][kSumColumns]);
-  LOCKSTEP_SHARED(C, squares, [kSumRows][kSumColumns]);
-  const int64_t channel = int64_t{blockIdx.x} * kSumColumns + threadIdx.x;
-  C m = C(0);
-  C m2 = C(0);
-  if (channel < channels) {
-    int64_t seen = 0;
-    for (int64_t row = threadIdx.y; row < rows; row += kSumRows) {
-      const C value = static_cast<C>(x[row * channels + channel]);
-      const C delta = value - m;
-      m += delta / static_cast<C>(++seen);
-      m2 += delta * (value - m);
+/// mean does not hurt. A fold: an output is a channel, its terms are the rows.
+template <class T>
+struct ChannelMoments {
+  using C = compute_t<T>;
+  struct Value {
+    C count, mean, m2;
+    static __device__ Value none() { return {C(0), C(0), C(0)}; }
+    __device__ void merge(const Value& other) {
+      if (other.count == C(0)) return;
+      const C delta = other.mean - mean;
+      const C all = count + other.count;
+      mean += delta * (other.count / all);
+      m2 += other.m2 + delta * delta * (count * (other.count / all));
+      count = all;
     }
+  };
+
+  const T* x;
+  int64_t rows, channels;
+  C* mean;
+  C* variance;
+
+  __device__ Value lane(int64_t channel, int64_t first, int64_t step, int64_t end) const {
+    Value v = Value::none();
+#pragma unroll 4
+    for (int64_t row = first; row < end; row += step) {
+      const C value = static_cast<C>(x[row * channels + channel]);
+      const C delta = value - v.mean;
+      v.count += C(1);
+      v.mean += delta / v.count;
+      v.m2 += delta * (value - v.mean);
+    }
+    return v;
   }
-  means[threadIdx.y][threadIdx.x] = m;
-  squares[threadIdx.y][threadIdx.x] = m2;
-  __syncthreads();
-  if (threadIdx.y != 0 || channel >= channels) return;
-  C count = static_cast<C>((rows + kSumRows - 1) / kSumRows);
-  for (int i = 1; i < kSumRows && i < rows; ++i) {
-    const C other = static_cast<C>((rows - i + kSumRows - 1) / kSumRows);
-    const C delta = means[i][threadIdx.x] - m;
-    m += delta * other / (count + other);
-    m2 += squares[i][threadIdx.x] + delta * delta * count * other / (count + other);
-    count += other;
+  __device__ void finish(int64_t channel, const Value& v) const {
+    mean[channel] = v.mean;
+    variance[channel] = v.m2 / static_cast<C>(rows);
   }
-  mean[channel] = m;
-  variance[channel] = m2 / static_cast<C>(rows);
-}
+};
 
 template <class C>
 struct Invstd {
@@ -68,6 +75,11 @@ struct UpdateRunning {
   }
 };
 
+/// The channel of element i.
+__device__ inline int64_t channel_of(int64_t i, int64_t channels) {
+  return i - divide(i, channels) * channels;
+}
+
 template <class T>
 struct Apply {
   using C = compute_t<T>;
@@ -80,11 +92,21 @@ struct Apply {
   bool relu;
   int64_t channels;
   T* y;
-  __device__ void operator()(int64_t i) const {
-    const int64_t c = i % channels;
-    C v = (static_cast<C>(x[i]) - mean[c]) * (invstd[c] * weight[c]) + bias[c];
-    if (residual != nullptr) v += static_cast<C>(residual[i]);
-    y[i] = T(relu && v < C(0) ? C(0) : v);  // NaN compares false and stays
+  template <int N>
+  __device__ void run(int64_t i) const {
+    const int64_t c = channel_of(i, channels);
+    const Pack<T, N> in = load<N>(x + i);
+    Pack<T, N> more{};
+    if (residual != nullptr) more = load<N>(residual + i);
+    const Pack<C, N> m = load<N>(mean + c), s = load<N>(invstd + c);
+    const Pack<C, N> w = load<N>(weight + c), b = load<N>(bias + c);
+    Pack<T, N> out;
+    for (int k = 0; k < N; ++k) {
+      C v = (static_cast<C>(in[k]) - m[k]) * (s[k] * w[k]) + b[k];
+      if (residual != nullptr) v += static_cast<C>(more[k]);
+      out[k] = T(relu && v < C(0) ? C(0) : v);  // NaN compares false and stays
+    }
+    store(y + i, out);
   }
 };
 
@@ -95,31 +117,52 @@ struct Passed {
   using C = compute_t<T>;
   const T* grad_y;
   const T* y;  // may be null
-  __device__ C operator()(int64_t i, int64_t) const {
+  __device__ C operator()(int64_t i) const {
     return y == nullptr || static_cast<C>(y[i]) > C(0) ? static_cast<C>(grad_y[i]) : C(0);
   }
 };
 
-template <class T>
-struct PassedTimesXhat {
+/// The sums over the rows of g and of g xhat, and on the way what the residual gets, g itself. A
+/// fold: an output is a channel.
+template <class T, bool kResidual>
+struct GradientSums {
   using C = compute_t<T>;
+  struct Value {
+    C grad, grad_xhat;
+    static __device__ Value none() { return {C(0), C(0)}; }
+    __device__ void merge(const Value& other) {
+      grad += other.grad;
+      grad_xhat += other.grad_xhat;
+    }
+  };
+
   Passed<T> passed;
   const T* x;
   const C* mean;
   const C* invstd;
-  __device__ C operator()(int64_t i, int64_t c) const {
-    return passed(i, c) * ((static_cast<C>(x[i]) - mean[c]) * invstd[c]);
-  }
-};
+  int64_t channels;
+  C* sum_grad;
+  C* sum_grad_xhat;
+  T* grad_residual;
+  bool accumulate;  // to it
 
-template <class T>
-struct BackwardResidual {
-  Passed<T> passed;
-  T* grad;
-  bool accumulate;
-  __device__ void operator()(int64_t i) const {
-    const compute_t<T> g = passed(i, 0);
-    grad[i] = T(accumulate ? static_cast<compute_t<T>>(grad[i]) + g : g);
+  __device__ Value lane(int64_t channel, int64_t first, int64_t step, int64_t end) const {
+    Value v = Value::none();
+    const C center = mean[channel], scale = invstd[channel];
+#pragma unroll 4
+    for (int64_t row = first; row < end; row += step) {
+      const int64_t i = row * channels + channel;
+      const C g = passed(i);
+      v.grad += g;
+      v.grad_xhat += g * ((static_cast<C>(x[i]) - center) * scale);
+      if constexpr (kResidual)
+        grad_residual[i] = T(accumulate ? static_cast<C>(grad_residual[i]) + g : g);
+    }
+    return v;
+  }
+  __device__ void finish(int64_t channel, const Value& v) const {
+    sum_grad[channel] = v.grad;
+    sum_grad_xhat[channel] = v.grad_xhat;
   }
 };
 
@@ -127,7 +170,8 @@ struct BackwardResidual {
 template <class T>
 struct BackwardData {
   using C = compute_t<T>;
-  Passed<T> passed;
+  const T* grad_y;
+  const T* y;  // may be null
   const T* x;
   const C* mean;
   const C* invstd;
@@ -138,15 +182,34 @@ struct BackwardData {
   int64_t channels;
   T* grad_x;
   bool accumulate;
-  __device__ void operator()(int64_t i) const {
-    const int64_t c = i % channels;
-    C g = passed(i, c);
-    if (sum_grad != nullptr) {
-      const C xhat = (static_cast<C>(x[i]) - mean[c]) * invstd[c];
-      g -= sum_grad[c] / count + xhat * (sum_grad_xhat[c] / count);
+  template <int N>
+  __device__ void run(int64_t i) const {
+    const int64_t c = channel_of(i, channels);
+    const Pack<T, N> g_in = load<N>(grad_y + i);
+    Pack<C, N> g;
+    for (int k = 0; k < N; ++k) g[k] = static_cast<C>(g_in[k]);
+    if (y != nullptr) {
+      const Pack<T, N> out = load<N>(y + i);
+      for (int k = 0; k < N; ++k) g[k] = static_cast<C>(out[k]) > C(0) ? g[k] : C(0);
     }
-    g *= weight[c] * invstd[c];
-    grad_x[i] = T(accumulate ? static_cast<C>(grad_x[i]) + g : g);
+    const Pack<C, N> s = load<N>(invstd + c);
+    if (sum_grad != nullptr) {
+      const Pack<T, N> in = load<N>(x + i);
+      const Pack<C, N> m = load<N>(mean + c), a = load<N>(sum_grad + c);
+      const Pack<C, N> b = load<N>(sum_grad_xhat + c);
+      for (int k = 0; k < N; ++k) {
+        const C xhat = (static_cast<C>(in[k]) - m[k]) * s[k];
+        g[k] -= a[k] / count + xhat * (b[k] / count);
+      }
+    }
+    const Pack<C, N> w = load<N>(weight + c);
+    Pack<T, N> result{};
+    if (accumulate) result = load<N>(grad_x + i);
+    for (int k = 0; k < N; ++k) {
+      const C value = g[k] * (w[k] * s[k]);
+      result[k] = T(accumulate ? static_cast<C>(result[k]) + value : value);
+    }
+    store(grad_x + i, result);
   }
 };
 
@@ -161,9 +224,11 @@ void moments(const Tensor& x, Tensor& mean, Tensor& variance) {
     using C = compute_t<T>;
     const int64_t channels = mean.numel();
     if (channels == 0) return;
-    launch(moments_kernel<T, C>, dim3(blocks_for(channels, kSumColumns)),
-           dim3(kSumColumns, kSumRows), x.data<T>(), x.numel() / channels, channels,
-           mean.mutable_data<C>(), variance.mutable_data<C>());
+    const int64_t rows = x.numel() / channels;
+    reduce(channels, rows, Neighbours::kOutputs,
+           ChannelMoments<T>{x.data<T>(), rows, channels, mean.mutable_data<C>(),
+                             variance.mutable_data<C>()},
+           x.device());
   });
 }
 
@@ -193,9 +258,20 @@ void apply(const BatchNormInputs& in, const Tensor& weight, const Tensor& bias,
   dispatch_floating(in.x.dtype(), "batch_norm", [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
-    for_each(in.x.numel(), Apply<T>{in.x.data<T>(), in.mean.data<C>(), in.invstd.data<C>(),
-                                    weight.data<C>(), bias.data<C>(), data_or_null<T>(residual),
-                                    relu, weight.numel(), y.mutable_data<T>()});
+    const Apply<T> body{in.x.data<T>(),
+                        in.mean.data<C>(),
+                        in.invstd.data<C>(),
+                        weight.data<C>(),
+                        bias.data<C>(),
+                        data_or_null<T>(residual),
+                        relu,
+                        weight.numel(),
+                        y.mutable_data<T>()};
+    constexpr int kPack = kWidth<T>;
+    const bool packs =
+        body.channels % kPack == 0 && aligned<kPack>(body.x, body.mean, body.invstd, body.weight,
+                                                     body.bias, body.residual, body.y);
+    for_each_pack<kPack>(in.x.numel(), packs, body);
   });
 }
 
@@ -206,16 +282,22 @@ void backward_sums(const Tensor& grad_y, const Tensor& y, const BatchNormInputs&
     using C = compute_t<T>;
     const int64_t channels = sum_grad.numel();
     if (channels == 0) return;
-    const int64_t rows = in.x.numel() / channels;
-    const Passed<T> passed{grad_y.data<T>(), data_or_null<T>(y)};
-    const PassedTimesXhat<T> product{passed, in.x.data<T>(), in.mean.data<C>(),
-                                     in.invstd.data<C>()};
-    column_sums<C>(rows, channels, passed, sum_grad.mutable_data<C>(), false);
-    column_sums<C>(rows, channels, product, sum_grad_xhat.mutable_data<C>(), false);
     Tensor residual = grad_residual.out;
-    if (!residual.defined()) return;
-    for_each(in.x.numel(),
-             BackwardResidual<T>{passed, residual.mutable_data<T>(), grad_residual.accumulate});
+    const auto sums = [&](auto with_residual) {
+      constexpr bool kResidual = decltype(with_residual)::value;
+      reduce(channels, in.x.numel() / channels, Neighbours::kOutputs,
+             GradientSums<T, kResidual>{{grad_y.data<T>(), data_or_null<T>(y)},
+                                        in.x.data<T>(),
+                                        in.mean.data<C>(),
+                                        in.invstd.data<C>(),
+                                        channels,
+                                        sum_grad.mutable_data<C>(),
+                                        sum_grad_xhat.mutable_data<C>(),
+                                        kResidual ? residual.mutable_data<T>() : nullptr,
+                                        grad_residual.accumulate},
+             in.x.device());
+    };
+    residual.defined() ? sums(std::true_type{}) : sums(std::false_type{});
   });
 }
 
@@ -226,17 +308,23 @@ void backward_data(const Tensor& grad_y, const Tensor& y, const BatchNormInputs&
     using T = decltype(zero);
     using C = compute_t<T>;
     Tensor target = grad_x.out;
-    for_each(in.x.numel(), BackwardData<T>{{grad_y.data<T>(), data_or_null<T>(y)},
-                                           in.x.data<T>(),
-                                           in.mean.data<C>(),
-                                           in.invstd.data<C>(),
-                                           weight.data<C>(),
-                                           data_or_null<C>(sum_grad),
-                                           data_or_null<C>(sum_grad_xhat),
-                                           static_cast<C>(count),
-                                           weight.numel(),
-                                           target.mutable_data<T>(),
-                                           grad_x.accumulate});
+    const BackwardData<T> body{grad_y.data<T>(),
+                               data_or_null<T>(y),
+                               in.x.data<T>(),
+                               in.mean.data<C>(),
+                               in.invstd.data<C>(),
+                               weight.data<C>(),
+                               data_or_null<C>(sum_grad),
+                               data_or_null<C>(sum_grad_xhat),
+                               static_cast<C>(count),
+                               weight.numel(),
+                               target.mutable_data<T>(),
+                               grad_x.accumulate};
+    constexpr int kPack = kWidth<T, C>;  // five of C for each of T: more would take registers
+    const bool packs = body.channels % kPack == 0 &&
+                       aligned<kPack>(body.grad_y, body.y, body.x, body.mean, body.invstd,
+                                      body.weight, body.sum_grad, body.sum_grad_xhat, body.grad_x);
+    for_each_pack<kPack>(in.x.numel(), packs, body);
   });
 }
 

@@ -19,11 +19,13 @@ struct alignas(std::min<size_t>(sizeof(T) * N, 16)) Pack {
 
 template <int N, class T>
 __device__ Pack<T, N> load(const T* from) {
+  require_aligned(from, alignof(Pack<T, N>));
   return *reinterpret_cast<const Pack<T, N>*>(from);
 }
 
 template <class T, int N>
 __device__ void store(T* to, const Pack<T, N>& values) {
+  require_aligned(to, alignof(Pack<T, N>));
   *reinterpret_cast<Pack<T, N>*>(to) = values;
 }
 

@@ -54,7 +54,8 @@ TEST_CASE("batch_norm on cuda equals the CPU's, forward and backward") {
     for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
       // Sums over 35 rows in another order; bf16 rounds the results.
       const double tolerance = dtype == DType::kF64 ? 1e-13 : dtype == DType::kF32 ? 1e-5 : 2e-2;
-      for (const Shape& shape : {Shape({5, 1}), Shape({5, 7, 33}), Shape({2, 2, 3, 5})}) {
+      for (const Shape& shape : {Shape({5, 1}), Shape({5, 7, 33}), Shape({2, 2, 3, 5}),
+                                 Shape({5, 7, 48}), Shape({700, 3})}) {
         for (const bool training : {true, false}) {
           for (const bool fused : {false, true}) {
             const Case c{shape, dtype, training, fused};

@@ -79,6 +79,14 @@ TEST_CASE("divergent barriers are errors") {
   CHECK(error_of(dim3(2), dim3(8), [] { __syncthreads(); }) == "");
 }
 
+TEST_CASE("a wide access that is not aligned is an error") {
+  alignas(16) float memory[8] = {};
+  CHECK(error_of(dim3(1), dim3(2), [&] { require_aligned(memory + 4 * threadIdx.x, 16); }) == "");
+  CHECK(error_of(dim3(1), dim3(2), [&] { require_aligned(memory + threadIdx.x, 16); })
+            .find("an access of 16 bytes, 4 bytes from where it would be aligned") !=
+        std::string::npos);
+}
+
 TEST_CASE("warp shuffles exchange within a warp, also in the last, shorter one") {
   int wrong = 0;
   run(dim3(1), dim3(40), 0, [&] {

@@ -162,6 +162,13 @@ unsigned vote_in_warp(bool vote, int line) {
   return votes;
 }
 
+void require_aligned(const void* memory, size_t bytes) {
+  const auto rest = reinterpret_cast<uintptr_t>(memory) % bytes;
+  if (rest == 0) return;
+  fail(str("an access of ", bytes, " bytes, ", rest, " bytes from where it would be aligned"));
+  running->fiber.leave();
+}
+
 SharedRegion::SharedRegion(void* memory, size_t bytes) {
   std::memset(memory, kPoison, bytes);
   regions.emplace_back(memory, bytes);

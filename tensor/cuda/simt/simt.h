@@ -1,8 +1,8 @@
 // A kernel's own source on the CPU: every CUDA thread of a block becomes a fiber of one host
 // thread, blocks run one after the other. What it adds over a plain loop is what a GPU would punish
 // in silence: shared memory is poisoned before each block, a barrier that some threads never reach
-// or that threads reach at different lines is an error, and the order in which threads run can be
-// changed, which a missing barrier does not survive.
+// or that threads reach at different lines is an error, wide accesses must be aligned, and the
+// order in which threads run can be changed, which a missing barrier does not survive.
 //
 // Small shapes only: this is for tests. Safe from several host threads, one launch at a time.
 #pragma once
@@ -57,6 +57,9 @@ T shuffle(T value, unsigned source, int line) {
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
+
+/// An error unless `memory` is aligned to `bytes`, as a GPU wants an access of that width.
+void require_aligned(const void* memory, size_t bytes);
 
 /// One __shared__ variable: registers its memory to be poisoned. A static of the kernel, so that
 /// the address sanitizer guards its ends.
