@@ -178,10 +178,9 @@ Outcome train(const Setup& setup) {
     std::unique_ptr<ProcessGroup> moves, by_device;
     if (!setup.device.is_cpu()) {
       moves = ranks.split(0, ranks.rank());
-      by_device = ranks.size() == 1
-                      ? make_single_group()
-                      : make_paired_group(ranks.split(0, ranks.rank()),
-                                             std::make_unique<SimStreamGroup>(*moves));
+      by_device = ranks.size() == 1 ? make_single_group()
+                                    : make_paired_group(ranks.split(0, ranks.rank()),
+                                                        std::make_unique<SimStreamGroup>(*moves));
     }
     ProcessGroup& group = linked != nullptr ? *linked : by_device != nullptr ? *by_device : ranks;
     const Outcome mine = train_rank(setup, group);
