@@ -23,7 +23,7 @@ struct LossPart {
 /// What is to be known of one batch.
 struct BatchResult {
   Variable loss = {};    // one element: the mean over `counted`
-  Tensor correct = {};   // of `counted`: one i64, where the loss is
+  Tensor correct = {};   // of `counted`: one i64, where the loss is; undefined: none
   int64_t counted = 0;   // what the loss is about: images, masked tokens
   LossPart second = {};  // a further loss, added to the first: BERT's next sentences
   int64_t samples = 0;   // of the batch, for the throughput

@@ -23,15 +23,17 @@ void Meter::add(double mean_loss, int64_t correct, int64_t counted) {
 }
 
 void Meter::add(const Tensor& mean_loss, const Tensor& correct, int64_t counted) {
-  check(correct.defined() && correct.dtype() == DType::kI64 && correct.numel() == 1,
-        "Meter::add: wanted how many were right as one i64");
+  check(!correct.defined() || (correct.dtype() == DType::kI64 && correct.numel() == 1),
+        "Meter::add: wanted how many were right as one i64, got ", name_of(correct.dtype()), " ",
+        correct.shape());
   unread_.push_back({mean_loss, correct, counted});
   if (mean_loss.device().is_cpu() || unread_.size() == kMostUnread) read();
 }
 
 void Meter::read() {
   for (const Unread& each : std::exchange(unread_, {})) {
-    add(value_of(each.mean_loss), static_cast<int64_t>(value_of(each.correct)), each.counted);
+    const double correct = each.correct.defined() ? value_of(each.correct) : 0;
+    add(value_of(each.mean_loss), static_cast<int64_t>(correct), each.counted);
   }
 }
 

@@ -16,8 +16,9 @@ class Meter {
  public:
   /// `mean_loss` over `counted` items, of which `correct` were right.
   void add(double mean_loss, int64_t correct, int64_t counted);
-  /// The same from tensors of one element: a loss, and a count in i64. Those on a device are kept,
-  /// and read when somebody looks, so that no step waits for the device.
+  /// The same from tensors of one element: a loss, and a count in i64, undefined where nothing is
+  /// right or wrong. Those on a device are kept, and read when somebody looks, so that no step
+  /// waits for the device.
   void add(const Tensor& mean_loss, const Tensor& correct, int64_t counted);
 
   /// Means over all items of all ranks; NaN when there were none. Collective.
