@@ -2,6 +2,7 @@
 // are different hosts. Slow, so what it shows is that results and failures are right.
 #include "lockstep/distributed/comm/nccl/nccl_library.h"
 #include "lockstep/distributed/comm/tcp_store.h"
+#include "lockstep/tensor/backend.h"
 #include "lockstep/tests/support/process.h"
 
 #include <doctest/doctest.h>
@@ -20,7 +21,8 @@ constexpr milliseconds kLong{100'000};
 
 bool has_nccl() {
   try {
-    comm::nccl_library().device_uuid();
+    comm::nccl_library();
+    backend(Device::cuda());
     return true;
   } catch (const UnsupportedError& error) {
     std::printf("SKIPPED: %s\n", error.what());
