@@ -91,7 +91,7 @@ run() {
   export LOCKSTEP_DEVICE=cuda
   logs=${LOCKSTEP_GPU_OUT:-$(mktemp -d)}
   mkdir -p "$logs"
-  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || {
+  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null || {
     echo "gpu_check: this machine has no NVIDIA driver" >&2
     exit 1
   }
