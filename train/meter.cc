@@ -14,6 +14,10 @@ constexpr size_t kMostUnread = 1024;
 
 double value_of(const Tensor& one) { return ops::to_device(one, Device::cpu()).item(); }
 
+int64_t count_of(const Tensor& correct) {
+  return correct.defined() ? static_cast<int64_t>(value_of(correct)) : 0;
+}
+
 }  // namespace
 
 void Meter::add(double mean_loss, int64_t correct, int64_t counted) {
@@ -26,14 +30,14 @@ void Meter::add(const Tensor& mean_loss, const Tensor& correct, int64_t counted)
   check(!correct.defined() || (correct.dtype() == DType::kI64 && correct.numel() == 1),
         "Meter::add: wanted how many were right as one i64, got ", name_of(correct.dtype()), " ",
         correct.shape());
+  if (mean_loss.device().is_cpu()) return add(mean_loss.item(), count_of(correct), counted);
   unread_.push_back({mean_loss, correct, counted});
-  if (mean_loss.device().is_cpu() || unread_.size() == kMostUnread) read();
+  if (unread_.size() == kMostUnread) read();
 }
 
 void Meter::read() {
   for (const Unread& each : std::exchange(unread_, {})) {
-    const double correct = each.correct.defined() ? value_of(each.correct) : 0;
-    add(value_of(each.mean_loss), static_cast<int64_t>(correct), each.counted);
+    add(value_of(each.mean_loss), count_of(each.correct), each.counted);
   }
 }
 
