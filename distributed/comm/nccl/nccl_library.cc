@@ -3,11 +3,11 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/distributed/comm/op_label.h"
+#include "lockstep/tensor/cuda/library.h"
 #include "lockstep/tensor/cuda/runtime.h"
 #include "lockstep/tensor/memory.h"
 
 #include <cuda_runtime.h>
-#include <dlfcn.h>
 #include <nccl.h>
 #include <nvtx3/nvToolsExt.h>
 
@@ -27,7 +27,6 @@ static_assert(static_cast<int>(NcclResult::kInvalidUsage) == ncclInvalidUsage);
 static_assert(static_cast<int>(NcclResult::kRemoteError) == ncclRemoteError);
 static_assert(static_cast<int>(NcclResult::kInProgress) == ncclInProgress);
 
-constexpr const char* kLibrary = "libnccl.so.2";
 // The first with a limit of thread blocks.
 constexpr int kOldest = NCCL_VERSION(2, 17, 0);
 
@@ -66,29 +65,11 @@ ncclRedOp_t native(ReduceOp op) {
 ncclComm_t native(NcclComm& comm) { return reinterpret_cast<ncclComm_t>(&comm); }
 NcclResult ours(ncclResult_t result) { return static_cast<NcclResult>(result); }
 
-void* open_library() {
-  if (void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) return library;
-  throw UnsupportedError(
-      str("backend nccl: this program has CUDA, but NCCL cannot be loaded: ", dlerror(),
-          "; install NCCL 2 for CUDA, or put its folder into "
-          "LD_LIBRARY_PATH, or use the backend gloo"));
-}
-
-/// A function of the library, by its declaration in nccl.h.
-template <class Function>
-void find(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(library, name));
-  if (function == nullptr) {
-    throw UnsupportedError(str("backend nccl: ", kLibrary, " has no ", name,
-                               "; wanted NCCL 2.17 or later, or use the backend gloo"));
-  }
-}
-
 class NcclLibrary final : public NcclApi {
  public:
   NcclLibrary() {
-    void* const library = open_library();
-#define LOCKSTEP_FIND(name) find(library, #name, name##_)
+    const cuda::Library library("NCCL", "libnccl.so.2");
+#define LOCKSTEP_FIND(name) library.bind(name##_, #name)
     LOCKSTEP_FIND(ncclGetVersion);
     int version = 0;
     ncclGetVersion_(&version);
