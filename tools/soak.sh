@@ -146,6 +146,7 @@ trial_kill() {
   [ "${code[*]:-}" = '0 0 0' ] || check_peers "$victim" "$within" "$at"
 }
 points=(trainer.forward trainer.backward queued_group.before_run
+  make_process_group.after_meeting gloo_connect.before_addresses gloo_connect.before_peer
   atomic_file.after_write atomic_file.before_fsync atomic_file.before_rename atomic_file.after_rename)
 trial_point() {
   local n
@@ -156,6 +157,8 @@ trial_point() {
   local most=20
   case ${points[n]} in
     queued*) most=100 ;;
+    make* | *addresses) most=1 ;;
+    *peer) most=2 ;;  # a connection to each of the others
     atomic*) most=6 victim=0 ;;  # rank 0 saves
   esac
   pick "$most"
@@ -165,7 +168,7 @@ trial_point() {
   collect 120000 || fail 'a rank hangs'
   [ "${code[victim]:-}" != 137 ] || check_peers "$victim" "$within" "${end_ms[victim]}"
 }
-# While ranks wait for each other to start, they do so for a minute; the launcher is who notices at once.
+# Who has not been at the store yet is known to the launcher alone.
 trial_start() {
   pick 3
   victim=$picked

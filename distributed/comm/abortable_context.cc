@@ -91,6 +91,34 @@ std::unique_ptr<UnboundBuffer> AbortableContext::Transport::createUnboundBuffer(
   return std::make_unique<Buffer>(inner_->createUnboundBuffer(ptr, size), *this);
 }
 
+std::string AbortableContext::listen(std::shared_ptr<gloo::transport::Device> device,
+                                     std::chrono::milliseconds timeout) {
+  device_ = std::move(device);
+  transportContext_ = device_->createContext(rank, size);
+  transportContext_->setTimeout(timeout);
+  std::string addresses;
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer == rank) continue;
+    const std::vector<char> address = transportContext_->createPair(peer)->address().bytes();
+    if (addresses.empty()) addresses.assign(address.size() * static_cast<size_t>(size), '\0');
+    addresses.replace(address.size() * static_cast<size_t>(peer), address.size(), address.data(),
+                      address.size());
+  }
+  return addresses;
+}
+
+void AbortableContext::connect(int peer, const std::string& addresses) {
+  const auto length = static_cast<std::ptrdiff_t>(addresses.size()) / size;
+  const auto mine = addresses.begin() + length * rank;
+  transportContext_->getPair(peer)->connect(std::vector<char>(mine, mine + length));
+}
+
+void AbortableContext::stop_connecting() {
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer != rank) transportContext_->getPair(peer)->close();
+  }
+}
+
 void AbortableContext::make_abortable() {
   transport_ = std::make_shared<Transport>(std::move(transportContext_));
   transportContext_ = transport_;

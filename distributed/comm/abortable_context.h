@@ -1,7 +1,9 @@
 // A context of Gloo whose waits can be ended from another thread.
 //
-// Gloo ends the waits on a connection that breaks. But a send that is handed to a connection while
-// that one is breaking can be missed, and waits for its whole timeout: abort_waits() ends it, too.
+// While ranks connect, one that listens for another's connection waits five times Gloo's timeout,
+// whatever becomes of the other: stop_connecting() ends that. Later Gloo ends the waits on a
+// connection that breaks. But a send that is handed to a connection while that one is breaking can
+// be missed, and waits for its whole timeout: abort_waits() ends it, too.
 #pragma once
 
 // Gloo's headers use std::runtime_error and std::unique_ptr without including them.
@@ -10,6 +12,10 @@
 
 #include <gloo/rendezvous/context.h>
 #include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+
+#include <chrono>
+#include <string>
 
 namespace lockstep::comm {
 
@@ -17,6 +23,14 @@ class AbortableContext : public gloo::rendezvous::Context {
  public:
   using gloo::rendezvous::Context::Context;
 
+  /// Listens for every other rank. Returns the addresses that they need, in order of rank and all
+  /// of one length, as one text; this rank's own is zeros.
+  std::string listen(std::shared_ptr<gloo::transport::Device> device,
+                     std::chrono::milliseconds timeout);
+  /// Connects to one rank, which does the same; `addresses` are what its listen() has returned.
+  void connect(int peer, const std::string& addresses);
+  /// A connect() in progress ends, well or not, and so do later ones. Any thread, after listen().
+  void stop_connecting();
   /// Once, when all ranks are connected.
   void make_abortable();
   /// Waits in progress and later ones throw. Any thread.

@@ -1,45 +1,17 @@
 #include "lockstep/distributed/comm/gloo_connect.h"
 
+#include "lockstep/base/failpoint.h"
 #include "lockstep/base/thread_signals.h"
+#include "lockstep/distributed/comm/peer_lost.h"
+#include "lockstep/distributed/comm/start_store.h"
 
 // Gloo's headers use std::runtime_error and std::unique_ptr without including them.
 #include <memory>
 #include <stdexcept>
 
-#include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 
 namespace lockstep::comm {
-namespace {
-
-class StoreForGloo : public gloo::rendezvous::Store {
- public:
-  StoreForGloo(lockstep::Store& store, std::string prefix, std::chrono::milliseconds timeout)
-      : store_(store), prefix_(std::move(prefix)), timeout_(timeout) {}
-
-  void set(const std::string& key, const std::vector<char>& data) override {
-    store_.set(prefix_ + key, std::string(data.begin(), data.end()));
-  }
-  std::vector<char> get(const std::string& key) override {
-    const std::string value = store_.get(prefix_ + key, timeout_);
-    return {value.begin(), value.end()};
-  }
-  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
-  void wait(const std::vector<std::string>& keys,
-            const std::chrono::milliseconds& timeout) override {
-    std::vector<std::string> full;
-    for (const std::string& key : keys) full.push_back(prefix_ + key);
-    store_.wait(full, timeout);
-  }
-
- private:
-  lockstep::Store& store_;
-  std::string prefix_;
-  std::chrono::milliseconds timeout_;
-};
-
-}  // namespace
 
 std::string gloo_message(const std::exception& error) {
   std::string text = error.what();
@@ -50,22 +22,52 @@ std::string gloo_message(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
+namespace {
+
+/// Gloo connects the two ends of a pair, each with its own call; `start` is where they exchange
+/// their addresses.
+void connect_all(AbortableContext& context, StartStore& start, const std::string& prefix,
+                 const GlooGroupOptions& options) {
+  gloo::transport::tcp::attr attributes;
+  attributes.hostname = options.host;
+  const std::string own =
+      context.listen(gloo::transport::tcp::CreateDevice(attributes), options.start_timeout);
+  failpoint("gloo_connect.before_addresses");
+  start.set(str(prefix, "/address/", context.rank), own);
+  const StartWatch watch(start, options.start_timeout, [&] { context.stop_connecting(); });
+  for (int peer = 0; peer < context.size; ++peer) {
+    if (peer == context.rank) continue;
+    const std::string theirs = start.get(str(prefix, "/address/", peer), options.start_timeout);
+    failpoint("gloo_connect.before_peer");
+    std::optional<std::string> why;
+    try {
+      context.connect(peer, theirs);
+    } catch (const std::exception&) {
+      watch.check_on();
+      if ((why = start.failure_soon())) throw CommError(str(kPeerLost, ": ", *why));
+      throw;
+    }
+    watch.check_on();
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<AbortableContext> connect_gloo(lockstep::Store& store, const std::string& prefix,
-                                               int rank, int size,
+                                               int rank, const std::vector<int>& ranks,
                                                const GlooGroupOptions& options) {
   // Gloo's own thread inherits the mask: a write to a dead peer would end the process by SIGPIPE.
   const SignalsBlocked blocked;
+  StartStore start(store, prefix, ranks[static_cast<size_t>(rank)], ranks);
   try {
-    StoreForGloo gloo_store(store, prefix + "/", options.start_timeout);
-    gloo::transport::tcp::attr attributes;
-    attributes.hostname = options.host;
-    auto device = gloo::transport::tcp::CreateDevice(attributes);
-    auto context = std::make_shared<AbortableContext>(rank, size);
-    context->setTimeout(options.start_timeout);
-    context->connectFullMesh(gloo_store, device);
-    context->setTimeout(options.timeout);
-    context->make_abortable();
-    return context;
+    return start.run([&] {
+      auto context = std::make_shared<AbortableContext>(rank, static_cast<int>(ranks.size()));
+      connect_all(*context, start, prefix, options);
+      context->setTimeout(options.timeout);
+      context->make_abortable();
+      start.started();
+      return context;
+    });
   } catch (const CommError& e) {
     throw CommError(str("make_gloo_group: not all ranks have come: ", e.what()));
   } catch (const std::exception& e) {

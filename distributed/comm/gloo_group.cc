@@ -27,8 +27,6 @@ using comm::OpKind;
 using comm::reduce_in_order;
 
 constexpr std::chrono::milliseconds kFarewell{1000};
-// Of the store, to the watch; it wakes once a second.
-constexpr std::chrono::milliseconds kAnswer{1000};
 // Gloo's collectives use prefixes up to 8.
 constexpr uint8_t kPointToPointPrefix = 0x40;
 constexpr uint8_t kNobodysPrefix = 0x41;
@@ -44,7 +42,7 @@ class GlooGroup : public comm::QueuedGroup {
         prefix_(std::move(prefix)),
         options_(options),
         ranks_(std::move(ranks)),
-        context_(comm::connect_gloo(*store_, prefix_, rank, size(), options)),
+        context_(comm::connect_gloo(*store_, prefix_, rank, ranks_, options)),
         watch_(watch != nullptr ? std::move(watch) : new_watch()),
         signatures_(ranks_.size()),
         sent_(ranks_.size()),
@@ -110,12 +108,11 @@ class GlooGroup : public comm::QueuedGroup {
 
  private:
   std::shared_ptr<comm::RankWatch> new_watch() {
-    return std::make_shared<comm::RankWatch>(
-        store_->connect_again(kAnswer), prefix_ + "/watch/",
-        comm::RankWatchOptions{.rank = rank(),
-                               .size = size(),
-                               .stall_warning = options_.stall_warning,
-                               .timeout = options_.timeout});
+    return comm::watch_ranks(*store_, prefix_,
+                             {.rank = rank(),
+                              .size = size(),
+                              .stall_warning = options_.stall_warning,
+                              .timeout = options_.timeout});
   }
 
   /// Every rank shows every other what it is about to do, 32 bytes each. Without this a difference

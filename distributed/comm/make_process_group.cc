@@ -12,7 +12,10 @@
 #include "lockstep/distributed/comm/rendezvous.h"
 #include "lockstep/distributed/comm/single_group.h"
 #include "lockstep/distributed/comm/socket.h"
+#include "lockstep/distributed/comm/start_store.h"
 #include "lockstep/tensor/memory.h"
+
+#include <numeric>
 
 namespace lockstep {
 namespace {
@@ -41,9 +44,15 @@ std::string chosen_address(const ProcessGroupOptions& options) {
 JoinedGroup join_at(std::shared_ptr<Store> store, const RankInfo& info, const std::string& chosen,
                     const ProcessGroupOptions& options) {
   failpoint("make_process_group.after_meeting");
-  const std::string own = chosen.empty() ? comm::local_address_towards(info.master_addr) : chosen;
-  RankPlace place = comm::find_place(*store, comm::own_seat(own), info.rank, info.world_size,
-                                     options.start_timeout);
+  std::vector<int> ranks(static_cast<size_t>(info.world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  comm::StartStore start(*store, "start", info.rank, std::move(ranks));
+  std::string own;
+  RankPlace place = start.run([&] {
+    own = chosen.empty() ? comm::local_address_towards(info.master_addr) : chosen;
+    return comm::find_place(start, comm::own_seat(own), info.rank, info.world_size,
+                            options.start_timeout);
+  });
   auto host = make_gloo_group(store, "world", info.rank, info.world_size,
                               {.host = own,
                                .timeout = options.timeout,

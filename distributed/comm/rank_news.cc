@@ -1,6 +1,7 @@
 #include "lockstep/distributed/comm/rank_news.h"
 
-#include <charconv>
+#include "lockstep/distributed/comm/store_reads.h"
+
 #include <chrono>
 #include <utility>
 
@@ -9,34 +10,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-/// "1, 3" -> {1, 3}
-std::vector<int> ranks_of(const std::string& text) {
-  std::vector<int> ranks;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    int rank = 0;
-    const auto [stop, error] = std::from_chars(at, end, rank);
-    if (error != std::errc()) break;
-    ranks.push_back(rank);
-    at = stop;
-    while (at < end && (*at == ',' || *at == ' ')) ++at;
-  }
-  return ranks;
-}
-
-/// The key's value; nothing if it is not set.
-std::optional<std::string> value_of(Store& store, const std::string& key) {
-  try {
-    return store.get(key, milliseconds(0));
-  } catch (const StoreClosed&) {
-    throw;
-  } catch (const CommError& e) {
-    if (std::string(e.what()).starts_with("Store::get")) return std::nullopt;
-    throw;
-  }
-}
 
 }  // namespace
 

@@ -17,7 +17,8 @@ using std::chrono::steady_clock;
 
 // Within it the store's server has seen that a connection of a dead rank was closed.
 constexpr milliseconds kUntilSeen{700};
-constexpr size_t kKept = 32;  // groups that have ended
+constexpr milliseconds kAnswer{1000};  // of the store; the watch wakes once a second
+constexpr size_t kKept = 32;           // groups that have ended
 
 int64_t ms_since(int64_t then_ns) { return (steady_now_ns() - then_ns) / 1'000'000; }
 
@@ -222,6 +223,15 @@ void RankWatch::collect_logs(LogCollection& into) const {
     const PeerNews& peer = news[static_cast<size_t>(rank)];
     if (rank == options_.rank || !peer.beat || peer.beat->groups.empty()) continue;
     into.heard.emplace_back(rank, describe_doing(peer.beat->groups[0].group, peer, now));
+  }
+}
+
+std::shared_ptr<RankWatch> watch_ranks(Store& store, const std::string& prefix,
+                                       const RankWatchOptions& options) {
+  try {
+    return std::make_shared<RankWatch>(store.connect_again(kAnswer), prefix + "/watch/", options);
+  } catch (const StoreClosed& e) {
+    throw CommError(str(kPeerLost, ": rank 0 is dead: ", e.what()));
   }
 }
 

@@ -95,4 +95,8 @@ class RankWatch {
   std::thread thread_;
 };
 
+/// A watch of its own for a group of all ranks of `store`; throws CommError if rank 0 is dead.
+std::shared_ptr<RankWatch> watch_ranks(Store& store, const std::string& prefix,
+                                       const RankWatchOptions& options);
+
 }  // namespace lockstep::comm

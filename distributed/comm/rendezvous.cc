@@ -1,11 +1,15 @@
 #include "lockstep/distributed/comm/rendezvous.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/failpoint.h"
 #include "lockstep/distributed/comm/job_token.h"
 #include "lockstep/distributed/comm/meeting_note.h"
+#include "lockstep/distributed/comm/start_store.h"
+#include "lockstep/distributed/comm/store_reads.h"
 #include "lockstep/distributed/comm/tcp_store.h"
 
 #include <algorithm>
+#include <numeric>
 #include <thread>
 
 namespace lockstep {
@@ -28,16 +32,12 @@ std::string key_of(int rank) { return str("rank/", rank); }
 std::string missing_ranks(Store& store, int world_size) {
   std::string missing;
   for (int r = 0; r < world_size; ++r) {
-    try {
-      store.get(key_of(r), milliseconds(0));
-    } catch (const CommError&) {
-      missing += str(missing.empty() ? "" : ", ", r);
-    }
+    if (!comm::value_of(store, key_of(r))) missing += str(missing.empty() ? "" : ", ", r);
   }
   return missing;
 }
 
-/// Announces this rank and waits for all others; throws if they do not come or contradict.
+/// Announces this rank and waits for all others; throws if they do not come, contradict or die.
 void meet(Store& store, const RankInfo& info, steady_clock::time_point deadline,
           milliseconds timeout) {
   check(store.add(str("arrivals/", info.rank), 1) == 1, "rendezvous: two processes have RANK ",
@@ -51,7 +51,9 @@ void meet(Store& store, const RankInfo& info, steady_clock::time_point deadline,
     try {
       theirs = store.get(key_of(r), left_until(deadline));
     } catch (const CommError& e) {
-      if (!std::string(e.what()).starts_with("Store::get")) throw;
+      if (!std::string(e.what()).starts_with("Store::get")) {
+        throw CommError(str("rendezvous: ", e.what()));
+      }
       throw CommError(str("rendezvous: of ", info.world_size, " ranks these did not come to ",
                           info.master_addr, ":", info.master_port, " within ", timeout.count(),
                           " ms: ", missing_ranks(store, info.world_size)));
@@ -65,8 +67,12 @@ void meet(Store& store, const RankInfo& info, steady_clock::time_point deadline,
 /// until the others know why.
 std::shared_ptr<Store> met(std::shared_ptr<Store> store, const RankInfo& info,
                            steady_clock::time_point deadline, milliseconds timeout) {
+  std::vector<int> ranks(static_cast<size_t>(info.world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  failpoint("rendezvous.after_hello");
   try {
-    meet(*store, info, deadline, timeout);
+    comm::StartStore start(*store, "meeting", info.rank, std::move(ranks));
+    start.run([&] { meet(start, info, deadline, timeout); });
   } catch (const Error&) {
     store.reset();
     throw;
@@ -76,7 +82,8 @@ std::shared_ptr<Store> met(std::shared_ptr<Store> store, const RankInfo& info,
 
 /// Rank 0's store at the place that the file tells, as soon as somebody serves it.
 std::shared_ptr<Store> store_of_file(RankInfo& info, const std::string& path,
-                                     const std::string& job, steady_clock::time_point deadline) {
+                                     const std::string& job, steady_clock::time_point deadline,
+                                     milliseconds timeout) {
   std::string why =
       "rank 0 has not written it; is it running, and is the folder the same on all "
       "machines?";
@@ -93,7 +100,8 @@ std::shared_ptr<Store> store_of_file(RankInfo& info, const std::string& path,
                             .port = note->port,
                             .token = note->token,
                             .rank = info.rank,
-                            .timeout = std::min(left_until(deadline), kTry)});
+                            .timeout = std::min(left_until(deadline), kTry),
+                            .answer_timeout = timeout});
       } catch (const CommError& e) {
         why = str(e.what(), " (unless an earlier job has left the file: then remove it)");
       }
@@ -113,7 +121,8 @@ std::shared_ptr<Store> join_store(const RankInfo& info, const std::string& token
                                                           .serve = info.rank == 0,
                                                           .token = token,
                                                           .rank = info.rank,
-                                                          .timeout = timeout});
+                                                          .timeout = timeout,
+                                                          .answer_timeout = timeout});
   return met(std::move(store), info, deadline, timeout);
 }
 
@@ -121,7 +130,7 @@ std::shared_ptr<Store> join_store_by_file(RankInfo& info, const std::string& pat
                                           const std::string& job, milliseconds timeout) {
   const auto deadline = steady_clock::now() + timeout;
   if (info.rank != 0) {
-    auto store = store_of_file(info, path, job, deadline);
+    auto store = store_of_file(info, path, job, deadline, timeout);
     return met(std::move(store), info, deadline, timeout);
   }
   if (const auto old = comm::read_meeting_note(path)) {
@@ -137,8 +146,12 @@ std::shared_ptr<Store> join_store_by_file(RankInfo& info, const std::string& pat
     }
   }
   const std::string token = make_job_token();
-  auto store = std::make_shared<TcpStore>(TcpStoreOptions{
-      .host = info.master_addr, .serve = true, .token = token, .rank = 0, .timeout = timeout});
+  auto store = std::make_shared<TcpStore>(TcpStoreOptions{.host = info.master_addr,
+                                                          .serve = true,
+                                                          .token = token,
+                                                          .rank = 0,
+                                                          .timeout = timeout,
+                                                          .answer_timeout = timeout});
   info.master_port = store->port();
   const comm::MeetingNote note(path, {info.master_addr, info.master_port, token, job});
   return met(std::move(store), info, deadline, timeout);

@@ -96,7 +96,9 @@ struct TcpStore::Impl {
   }
 };
 
-TcpStore::TcpStore(TcpStoreOptions options) : impl_(std::make_unique<Impl>()) {
+TcpStore::TcpStore(TcpStoreOptions options) : TcpStore(std::move(options), /*may_start=*/true) {}
+
+TcpStore::TcpStore(TcpStoreOptions options, bool may_start) : impl_(std::make_unique<Impl>()) {
   impl_->options = std::move(options);
   const TcpStoreOptions& o = impl_->options;
   if (o.serve) {
@@ -107,7 +109,7 @@ TcpStore::TcpStore(TcpStoreOptions options) : impl_(std::make_unique<Impl>()) {
     check(o.port != 0, "TcpStore: a client needs the server's port");
     impl_->port = o.port;
   }
-  impl_->idle.push_back(impl_->connect(o.timeout, /*may_start=*/true));
+  impl_->idle.push_back(impl_->connect(o.timeout, may_start));
 }
 
 TcpStore::~TcpStore() {
@@ -165,7 +167,7 @@ std::unique_ptr<Store> TcpStore::connect_again(milliseconds answer_timeout) {
   options.port = impl_->port;
   options.serve = false;
   options.answer_timeout = answer_timeout;
-  return std::make_unique<TcpStore>(std::move(options));
+  return std::unique_ptr<Store>(new TcpStore(std::move(options), /*may_start=*/false));
 }
 
 }  // namespace lockstep

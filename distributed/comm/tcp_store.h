@@ -43,6 +43,8 @@ class TcpStore : public Store {
   std::unique_ptr<Store> connect_again(std::chrono::milliseconds answer_timeout) override;
 
  private:
+  TcpStore(TcpStoreOptions options, bool may_start);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

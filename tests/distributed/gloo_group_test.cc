@@ -20,13 +20,15 @@ using Groups = std::vector<std::unique_ptr<ProcessGroup>>;
 
 /// Runs fn(group) on n threads; returns each rank's error, "" for none.
 std::vector<std::string> run(int n, const std::function<void(ProcessGroup&)>& fn,
-                             const GlooGroupOptions& options = {}) {
+                             GlooGroupOptions options = {},
+                             const std::function<std::string(int)>& host = nullptr) {
   auto server = std::make_shared<TcpStore>(TcpStoreOptions{.serve = true, .token = "t", .rank = 0});
   std::vector<std::string> errors(static_cast<size_t>(n));
   std::vector<std::thread> threads;
   for (int r = 0; r < n; ++r) {
-    threads.emplace_back([&, r] {
+    threads.emplace_back([&, r, options]() mutable {
       try {
+        if (host) options.host = host(r);
         const std::shared_ptr<Store> store =
             r == 0 ? server
                    : std::make_shared<TcpStore>(
@@ -169,6 +171,17 @@ TEST_CASE("gloo: a rank may leave right after its last operation") {
          })) {
       REQUIRE(error == "");
     }
+  }
+}
+
+TEST_CASE("gloo: a rank that cannot connect says why to all") {
+  const auto begin = steady_clock::now();
+  const auto errors = run(
+      3, [](ProcessGroup&) {}, {}, [](int r) { return r == 1 ? "203.0.113.7" : "127.0.0.1"; });
+  CHECK(steady_clock::now() - begin < milliseconds(5000));
+  CHECK(contains(errors[1], "make_gloo_group: cannot connect the ranks from 203.0.113.7: "));
+  for (const size_t r : {0, 2}) {
+    CHECK_MESSAGE(contains(errors[r], "a peer was lost or is late: rank 1 failed: "), errors[r]);
   }
 }
 

@@ -120,6 +120,7 @@ class FakeApi final : public comm::NcclApi {
 
   NcclResult init(NcclComm*& comm, int size, const NcclId& id, int rank,
                   const NcclConfig& config) override {
+    if (options_.at_init) options_.at_init();
     auto made = std::make_shared<FakeComm>();
     made->rank = rank;
     made->options = options_;

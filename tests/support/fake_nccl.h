@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct FakeNcclOptions {
   comm::NcclResult id_result = comm::NcclResult::kSuccess;
   comm::NcclResult init_result = comm::NcclResult::kSuccess;
   bool init_hangs = false;
+  std::function<void()> at_init = {};  // called first; null: nothing
   /// The call of a collective with this number (from 0, barriers included) ...
   int64_t hang_at = -1;         // ... never ends on this rank's stream
   int64_t in_progress_at = -1;  // ... is in progress for ever

@@ -7,6 +7,7 @@
 #include "lockstep/distributed/comm/nccl/nccl_watchdog.h"
 #include "lockstep/distributed/comm/peer_lost.h"
 #include "lockstep/distributed/comm/rank_watch.h"
+#include "lockstep/distributed/comm/start_store.h"
 #include "lockstep/tensor/memory.h"
 
 #include <algorithm>
@@ -24,7 +25,6 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kFarewell{5000};
-constexpr milliseconds kAnswer{1000};  // of the store, to the watch; it wakes once a second
 constexpr milliseconds kEver{std::chrono::hours(24 * 365)};
 
 /// A copy there, complete, in the order of the current stream.
@@ -78,7 +78,8 @@ class NcclGroup final : public comm::GroupBase,
     std::string why;
     try {
       const auto deadline = steady_clock::now() + options_.start_timeout;
-      const NcclId id = shared_id();
+      comm::StartStore start_store(*store_, prefix_, ranks_[static_cast<size_t>(rank())], ranks_);
+      const NcclId id = shared_id(start_store);
       if (!communicator_.connect(size(), id, rank(), {options_.max_ctas}, deadline)) {
         why = lost(start, true, options_.start_timeout, "");
       }
@@ -151,31 +152,30 @@ class NcclGroup final : public comm::GroupBase,
 
  private:
   std::shared_ptr<comm::RankWatch> new_watch() {
-    return std::make_shared<comm::RankWatch>(
-        store_->connect_again(kAnswer), prefix_ + "/watch/",
-        comm::RankWatchOptions{.rank = rank(),
-                               .size = size(),
-                               .stall_warning = options_.stall_warning,
-                               .timeout = options_.timeout});
+    return comm::watch_ranks(*store_, prefix_,
+                             {.rank = rank(),
+                              .size = size(),
+                              .stall_warning = options_.stall_warning,
+                              .timeout = options_.timeout});
   }
 
   /// Rank 0 makes it, or tells why it cannot.
-  NcclId shared_id() {
+  NcclId shared_id(Store& store) {
     const std::string key = prefix_ + "/id";
     NcclId id;
     if (rank() != 0) {
-      const std::string value = store_->get(key, options_.start_timeout);
+      const std::string value = store.get(key, options_.start_timeout);
       if (value.size() != id.bytes.size()) throw CommError(value);
       std::copy(value.begin(), value.end(), id.bytes.begin());
       return id;
     }
     const NcclResult result = api_.make_id(id);
     if (result == NcclResult::kSuccess) {
-      store_->set(key, std::string(id.bytes.begin(), id.bytes.end()));
+      store.set(key, std::string(id.bytes.begin(), id.bytes.end()));
       return id;
     }
     const std::string words = api_.describe(result, nullptr);
-    store_->set(key, "rank 0: " + words);
+    store.set(key, "rank 0: " + words);
     throw CommError(words);
   }
 
@@ -257,14 +257,17 @@ std::unique_ptr<ProcessGroup> make_nccl_group(comm::NcclApi& api, std::shared_pt
                                               const NcclGroupOptions& options) {
   check(size >= 1 && rank >= 0 && rank < size,
         "make_nccl_group: wanted 0 <= rank < size, got rank ", rank, " of ", size);
+  std::vector<int> ranks(static_cast<size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
   try {
-    comm::claim_gpu(*store, prefix, {api.device_uuid(), options.host_id}, rank, size,
-                    options.start_timeout);
+    comm::StartStore start(*store, prefix + "/gpu", rank, ranks);
+    start.run([&] {
+      comm::claim_gpu(start, prefix, {api.device_uuid(), options.host_id}, rank, size,
+                      options.start_timeout);
+    });
   } catch (const CommError& error) {
     throw CommError(str("make_nccl_group: not all ranks have come: ", error.what()));
   }
-  std::vector<int> ranks(static_cast<size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
   auto group = std::make_unique<NcclGroup>(api, std::move(store), prefix, rank, std::move(ranks),
                                            options, nullptr);
   group->connect();

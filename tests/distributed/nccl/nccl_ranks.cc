@@ -11,8 +11,13 @@ NcclOutcome run_nccl(const NcclRanks& ranks, const std::function<void(NcclRank&)
   FakeNccl nccl;
   const auto n = static_cast<size_t>(ranks.ranks);
   std::vector<std::unique_ptr<comm::NcclApi>> libraries;
+  std::vector<MortalStore*> stores(n);
   for (int r = 0; r < ranks.ranks; ++r) {
-    libraries.push_back(nccl.rank(ranks.fake ? ranks.fake(r) : FakeNcclOptions{}));
+    FakeNcclOptions options = ranks.fake ? ranks.fake(r) : FakeNcclOptions{};
+    if (ranks.at_init) {
+      options.at_init = [&, r] { ranks.at_init(r, *stores[static_cast<size_t>(r)]); };
+    }
+    libraries.push_back(nccl.rank(options));
   }
   auto server = std::make_shared<TcpStore>(TcpStoreOptions{.serve = true, .token = "t", .rank = 0});
   NcclOutcome outcome;
@@ -28,6 +33,8 @@ NcclOutcome run_nccl(const NcclRanks& ranks, const std::function<void(NcclRank&)
               TcpStoreOptions{.port = server->port(), .token = "t", .rank = r});
         }
         const auto store = std::make_shared<MortalStore>(std::move(connected));
+        stores[static_cast<size_t>(r)] = store.get();
+        if (ranks.at_claim) ranks.at_claim(r, *store);
         NcclGroupOptions options = ranks.group;
         if (ranks.host_id) options.host_id = ranks.host_id(r);
         NcclRank rank{make_nccl_group(*libraries[static_cast<size_t>(r)], store, "g", r,

@@ -19,6 +19,9 @@ struct NcclRanks {
   std::function<FakeNcclOptions(int rank)> fake = {};  // null: all is well
   std::function<std::string(int rank)> host_id = {};   // null: none
   std::function<bool(int rank)> comes = [](int) { return true; };
+  /// Called before the rank shows its GPU, and before it connects to the others.
+  std::function<void(int rank, MortalStore&)> at_claim = {};
+  std::function<void(int rank, MortalStore&)> at_init = {};
 };
 
 /// What a rank has; it may end its group before its time.

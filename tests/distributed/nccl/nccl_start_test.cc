@@ -58,6 +58,29 @@ TEST_CASE("nccl: a rank that cannot start says why, and the others that it has f
   }
 }
 
+TEST_CASE("nccl: a rank that dies on the way is named by every other one, and soon") {
+  for (const bool at_init : {false, true}) {
+    for (const int victim : {1, 2}) {
+      CAPTURE(at_init);
+      CAPTURE(victim);
+      NcclRanks ranks{.fake = [&](int) { return FakeNcclOptions{.init_hangs = at_init}; }};
+      (at_init ? ranks.at_init : ranks.at_claim) = [&](int rank, MortalStore& store) {
+        if (rank == victim) store.kill();
+      };
+      const auto begin = steady_clock::now();
+      const auto outcome = start(ranks);
+      CHECK(steady_clock::now() - begin < milliseconds(5000));
+      for (int rank = 0; rank < 3; ++rank) {
+        if (rank == victim) continue;
+        const std::string& error = outcome.errors[static_cast<size_t>(rank)];
+        CAPTURE(error);
+        CHECK(contains(error, "a peer was lost or is late"));
+        CHECK(contains(error, "rank " + std::to_string(victim) + " is dead"));
+      }
+    }
+  }
+}
+
 TEST_CASE("nccl: rank 0 cannot make the id") {
   const auto outcome = start({.fake = [](int rank) {
     return FakeNcclOptions{.id_result =
