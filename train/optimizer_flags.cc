@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace lockstep {
 namespace {
@@ -79,10 +80,11 @@ void add_optimizer_flags(CLI::App& app, OptimizerFlags& flags) {
                  "Most the norm of all gradients together may be; no value: any")
       ->check(amount);
 
-  const std::vector<std::string> schedules = {"constant", "step",       "cosine",
-                                              "linear",   "polynomial", "one-cycle"};
+  const std::vector<std::string> schedules = {
+      "constant", "step", "cosine", "linear", "polynomial", "one-cycle", "warmup-stable-decay"};
   app.add_option("--lr-scheduler", flags.lr_scheduler,
-                 "constant, step, cosine, linear, polynomial or one-cycle")
+                 "constant, step, cosine, linear, polynomial, one-cycle or warmup-stable-decay: "
+                 "constant, with a line to 0 at the end")
       ->check(CLI::IsMember(schedules));
   app.add_option("--lr-step-size", flags.lr_step_size,
                  "Epochs between two drops of the step schedule")
@@ -92,6 +94,9 @@ void add_optimizer_flags(CLI::App& app, OptimizerFlags& flags) {
       ->check(above_zero);
   app.add_option("--lr-pct-start", flags.lr_pct_start,
                  "Part of the run in which the rate of one-cycle rises, from a 25th")
+      ->check(fraction);
+  app.add_option("--lr-pct-decay", flags.lr_pct_decay,
+                 "Part of the run in which the rate of warmup-stable-decay falls")
       ->check(fraction);
   app.add_option("--warmup-steps", flags.warmup_steps,
                  "Optimizer steps of linear warm-up, before all schedules but one-cycle")
@@ -123,6 +128,9 @@ const char* wrong_optimizer_flags(const CLI::App& app, const OptimizerFlags& fla
   }
   if (given("--lr-pct-start") && flags.lr_scheduler != "one-cycle") {
     return "--lr-pct-start is for --lr-scheduler one-cycle";
+  }
+  if (given("--lr-pct-decay") && flags.lr_scheduler != "warmup-stable-decay") {
+    return "--lr-pct-decay is for --lr-scheduler warmup-stable-decay";
   }
   if (given("--lr-power") && flags.lr_scheduler != "polynomial") {
     return "--lr-power is for --lr-scheduler polynomial";
@@ -171,6 +179,11 @@ Schedule make_schedule(const OptimizerFlags& flags, int64_t steps, int64_t steps
   if (flags.lr_scheduler == "cosine") main = cosine_schedule(rest);
   if (flags.lr_scheduler == "linear") main = polynomial_schedule(rest);
   if (flags.lr_scheduler == "polynomial") main = polynomial_schedule(rest, flags.lr_power);
+  if (flags.lr_scheduler == "warmup-stable-decay") {
+    const double share = flags.lr_pct_decay * static_cast<double>(steps);
+    const int64_t decay = std::clamp<int64_t>(std::llround(share), 1, rest);
+    main = chain_schedules(constant_schedule(), rest - decay, polynomial_schedule(decay));
+  }
   if (warmup == 0) return main;
   // The first step counts: it takes 1 / warmup of the rate, not 0.
   return chain_schedules(warmup_schedule(warmup, 1.0 / static_cast<double>(warmup)), warmup, main);

@@ -40,6 +40,7 @@ struct OptimizerFlags {
   double lr_gamma = 0.1;
   double lr_power = 1;
   double lr_pct_start = 0.3;
+  double lr_pct_decay = 0.2;
   int64_t warmup_steps = 20;
 
   std::optional<double> ema_decay;

@@ -114,6 +114,7 @@ TEST_CASE("flags of another optimizer or schedule are refused") {
   CHECK(why({"--lr-scheduler", "one-cycle", "--warmup-steps", "3"}).find("--lr-pct-start") !=
         std::string::npos);
   CHECK(why({"--lr-pct-start", "0.2"}).find("one-cycle") != std::string::npos);
+  CHECK(why({"--lr-pct-decay", "0.2"}).find("warmup-stable-decay") != std::string::npos);
   CHECK(why({"--lr-power", "2"}).find("polynomial") != std::string::npos);
   CHECK(why({"--ema-warmup"}).find("--ema-decay") != std::string::npos);
 }
@@ -135,6 +136,18 @@ TEST_CASE("schedules") {
   const Schedule steps = schedule({"--lr-scheduler", "step", "--lr-step-size", "1", "--lr-gamma",
                                    "0.5", "--warmup-steps", "5"});
   CHECK(steps(15) == Approx(0.5));
+  const Schedule stable = schedule({"--lr-scheduler", "warmup-stable-decay", "--lr-pct-decay",
+                                    "0.25", "--warmup-steps", "4"});
+  CHECK(stable(0) == Approx(0.25));
+  CHECK(stable(4) == 1);
+  CHECK(stable(30) == 1);
+  CHECK(stable(35) == Approx(0.5));
+  CHECK(stable(40) == 0);
+  // All of the rest may decay, and the warm-up goes before it.
+  const Schedule down = schedule(
+      {"--lr-scheduler", "warmup-stable-decay", "--lr-pct-decay", "1", "--warmup-steps", "20"});
+  CHECK(down(20) == 1);
+  CHECK(down(30) == Approx(0.5));
 }
 
 TEST_CASE("averaged weights") {
