@@ -10,12 +10,13 @@ load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@local_cuda//:defs.bzl", "CUDA_HOME")
 
 # nvcc reads its own flags alone: the instruction set and OpenMP of the C++ rules must not reach it, and what the host
-# compiler needs goes through -Xcompiler. -Wno-unused-function: nvcc's own stubs.
+# compiler needs goes through -Xcompiler. -Wno-unused-function: nvcc's own stubs. -fPIC: the same objects go into programs
+# and into the shared library.
 _COPTS = [
     "-std=c++20",
     "--expt-relaxed-constexpr",
     "-Werror=all-warnings",
-    "-Xcompiler=-Wall,-Wextra,-Werror,-Wno-unknown-pragmas,-Wno-unused-function,-fno-math-errno",
+    "-Xcompiler=-Wall,-Wextra,-Werror,-Wno-unknown-pragmas,-Wno-unused-function,-fno-math-errno,-fPIC",
 ]
 _MODE_COPTS = {
     "dbg": ["-O0", "-g", "-lineinfo"],

@@ -20,7 +20,7 @@ void give_to_host(void* memory) { std::free(memory); }
 void* CachingAllocator::allocate(size_t bytes) {
   const size_t rounded = size_class(bytes);
   const void* const stream = stream_ != nullptr ? stream_() : nullptr;
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   void* memory = nullptr;
   if (auto& blocks = free_[{stream, rounded}]; !blocks.empty()) {
     memory = blocks.back();
@@ -28,12 +28,15 @@ void* CachingAllocator::allocate(size_t bytes) {
     ++stats_.hits;
     stats_.bytes_cached -= rounded;
   } else {
+    // A driver may wait for its device here, and nobody who frees memory meanwhile shall.
+    lock.unlock();
     memory = get_(rounded);
-    if (memory == nullptr && stats_.bytes_cached > 0) {
-      release_locked();  // blocks of other sizes may make room
+    if (memory == nullptr) {
+      release_cached();  // blocks of other sizes may make room
       memory = get_(rounded);
     }
     if (memory == nullptr) throw std::bad_alloc();
+    lock.lock();
     if (stream_ != nullptr) owners_[memory] = stream;
     ++stats_.misses;
   }
@@ -62,19 +65,19 @@ AllocatorStats CachingAllocator::stats() const {
 }
 
 void CachingAllocator::release_cached() {
-  std::lock_guard lock(mutex_);
-  release_locked();
+  for (void* memory : take_cached()) put_(memory);
 }
 
-void CachingAllocator::release_locked() {
+std::vector<void*> CachingAllocator::take_cached() {
+  std::lock_guard lock(mutex_);
+  std::vector<void*> taken;
   for (auto& [key, blocks] : free_) {
-    for (void* memory : blocks) {
-      owners_.erase(memory);
-      put_(memory);
-    }
+    taken.insert(taken.end(), blocks.begin(), blocks.end());
     blocks.clear();
   }
+  for (const void* memory : taken) owners_.erase(const_cast<void*>(memory));
   stats_.bytes_cached = 0;
+  return taken;
 }
 
 size_t size_class(size_t bytes) {

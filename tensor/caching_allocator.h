@@ -31,7 +31,8 @@ class CachingAllocator final : public Allocator {
  private:
   /// Blocks of one stream and one size.
   using Key = std::pair<const void*, size_t>;
-  void release_locked();
+  /// Empties the cache and returns the blocks that were in it.
+  std::vector<void*> take_cached();
 
   void* (*get_)(size_t);
   void (*put_)(void*);

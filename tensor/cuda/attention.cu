@@ -8,6 +8,7 @@
 
 #include "lockstep/tensor/cuda/launch.h"
 #include "lockstep/tensor/cuda/tables.h"
+#include "lockstep/tensor/cuda/vector.h"
 
 #include <cmath>
 #include <limits>
@@ -35,8 +36,17 @@ struct Rows {
 template <class T>
 __device__ compute_t<T> dot(const T* a, const T* b, int64_t count) {
   using C = compute_t<T>;
+  constexpr int N = kWidth<T>;
   C sum = C(0);
-  for (int64_t d = 0; d < count; ++d) sum += static_cast<C>(a[d]) * static_cast<C>(b[d]);
+  int64_t d = 0;
+  // Neighbours in a warp read rows that lie far apart: 16 bytes at once fetch fewer lines.
+  if ((reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b)) % sizeof(Pack<T, N>) == 0) {
+    for (; d + N <= count; d += N) {
+      const Pack<T, N> u = load<N>(a + d), v = load<N>(b + d);
+      for (int k = 0; k < N; ++k) sum += static_cast<C>(u[k]) * static_cast<C>(v[k]);
+    }
+  }
+  for (; d < count; ++d) sum += static_cast<C>(a[d]) * static_cast<C>(b[d]);
   return sum;
 }
 

@@ -24,6 +24,12 @@ CudaSlot probe() {
                            " GPUs are visible; start one rank for each GPU")};
   }
   use_device(devices == 1 ? 0 : wanted);
+  bind_device();
+  if (!kernels_fit()) {
+    return {.missing =
+                "this program has no code for this machine's kind of GPU; build it with "
+                "--config=cuda_release, which covers sm_80, sm_90 and later ones"};
+  }
   static const Backend backend =
       make_backend("cuda", cuda_memory(), cuda_streams(),
                    {.matmul = kLtMatmul, .conv = kCudnnConv, .attention = kCudnnAttention});

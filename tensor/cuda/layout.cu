@@ -10,13 +10,6 @@ constexpr int kTile = 32;     // a side of the square in which rows and columns 
 constexpr int kTileRows = 8;  // of it that a block moves at once
 constexpr int64_t kThin = 8;  // a transpose with a shorter side than this leaves a tile empty
 
-struct Unchanged {
-  template <class C>
-  __device__ C operator()(C v) const {
-    return v;
-  }
-};
-
 /// Calls fn(T{}) with the element type where elements are added to others, and with an integer of
 /// its size where they are only moved, so that every bit of them is.
 template <class Fn>
@@ -28,16 +21,7 @@ void dispatch_move(const Dest& to, const char* op, Fn&& fn) {
       if constexpr (is_floating(dtype_of<decltype(zero)>)) fn(zero);
     });
   }
-  switch (size_of(dtype)) {
-    case 8:
-      return fn(uint64_t{});
-    case 4:
-      return fn(uint32_t{});
-    case 2:
-      return fn(uint16_t{});
-    default:
-      return fn(uint8_t{});
-  }
+  dispatch_bits(dtype, fn);
 }
 
 void copy_block(const Tensor& from, const RowBlock& block, const Dest& to) {

@@ -22,6 +22,8 @@ namespace lockstep::cuda {
 HeavyKernels own_heavy_kernels();
 Backend make_backend(const char* name, const DeviceMemory& memory, const DeviceStreams& streams,
                      const HeavyKernels& heavy = own_heavy_kernels());
+/// Whether this program has machine code for the GPU that the thread is bound to.
+bool kernels_fit();
 
 }  // namespace lockstep::cuda
 

@@ -23,8 +23,9 @@ __global__ void matmul_kernel(MatmulProblem p, const T* a, const T* b, const Bia
   LOCKSTEP_SHARED(C, tile_b, [kTile][kTile + 1]);  // [k][column]
   const int tx = static_cast<int>(threadIdx.x);
   const int ty = static_cast<int>(threadIdx.y);
-  const int64_t row0 = int64_t{blockIdx.y} * kTile;
-  const int64_t column0 = int64_t{blockIdx.x} * kTile;
+  const int64_t across = (p.n + kTile - 1) / kTile;
+  const int64_t row0 = blockIdx.x / across * kTile;
+  const int64_t column0 = blockIdx.x % across * kTile;
   const int64_t row = row0 + ty;
   const int64_t column = column0 + tx;
   for (int64_t batch = blockIdx.z; batch < p.batch; batch += gridDim.z) {
@@ -67,7 +68,8 @@ void with_own_or_wide(DType dtype, Fn&& fn) {
 
 void matmul(const MatmulProblem& problem, const Tensor& a, const Tensor& b, const Tensor& bias,
             const Dest& out) {
-  const dim3 grid(blocks_for(problem.n, kTile), blocks_for(problem.m, kTile),
+  // All tiles along x: a grid's y ends at 65,535, which a linear layer over many rows exceeds.
+  const dim3 grid(blocks_for(problem.n, kTile) * blocks_for(problem.m, kTile), 1,
                   static_cast<unsigned>(std::min(problem.batch, kMaxGridZ)));
   Tensor target = out.out;
   dispatch_floating(a.dtype(), "matmul", [&](auto zero) {

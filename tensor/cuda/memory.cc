@@ -20,7 +20,10 @@ void* get_from_device(size_t bytes) {
   return nullptr;
 }
 
-void give_to_device(void* memory) { cudaFree(memory); }
+void give_to_device(void* memory) {
+  bind_device();
+  cudaFree(memory);
+}
 
 void zero(void* memory, size_t bytes) {
   check_cuda(cudaMemsetAsync(memory, 0, bytes, current_native_stream()), "cudaMemset");
@@ -62,6 +65,7 @@ void upload(std::byte* to, const std::byte* from, size_t bytes) {
 
 void copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
+  bind_device();
   const bool to_host = on_host(to);
   if (!to_host && on_host(from)) {
     return upload(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);

@@ -21,6 +21,10 @@ struct ChannelMoments {
     static __device__ Value none() { return {C(0), C(0), C(0)}; }
     __device__ void merge(const Value& other) {
       if (other.count == C(0)) return;
+      if (count == C(0)) {  // the formula's 0 * delta^2 would be NaN where delta^2 overflows
+        *this = other;
+        return;
+      }
       const C delta = other.mean - mean;
       const C all = count + other.count;
       mean += delta * (other.count / all);

@@ -53,16 +53,20 @@ class CudaEvent final : public Event {
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
 
+  // Any thread may ask, a watchdog's too: unbound, it would make a context on the first GPU.
   bool done() const override {
+    bind_device();
     const cudaError_t status = cudaEventQuery(event_);
     if (status == cudaErrorNotReady) return false;
     check_cuda(status, "cudaEventQuery");
     return true;
   }
   void wait_host() const override {
+    bind_device();
     check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
   }
   int64_t nanoseconds_since(const Event& earlier) const override {
+    bind_device();
     float ms = 0;
     const cudaEvent_t from = static_cast<const CudaEvent&>(earlier).event_;
     check_cuda(cudaEventElapsedTime(&ms, from, event_), "cudaEventElapsedTime");
@@ -98,6 +102,7 @@ std::unique_ptr<Stream> create_stream(StreamPriority priority) {
 }
 
 EventPtr record_on(cudaStream_t stream, bool timed) {
+  bind_device();
   auto event = std::make_shared<CudaEvent>(timed);
   check_cuda(cudaEventRecord(event->native(), stream), "cudaEventRecord");
   return event;
@@ -123,6 +128,7 @@ EventPtr CudaStream::record() { return record_on(stream_, false); }
 EventPtr CudaStream::record_timed() { return record_on(stream_, true); }
 
 void CudaStream::wait(const EventPtr& event) {
+  bind_device();
   const auto& recorded = static_cast<const CudaEvent&>(*event);
   check_cuda(cudaStreamWaitEvent(stream_, recorded.native(), 0), "cudaStreamWaitEvent");
 }

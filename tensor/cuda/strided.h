@@ -20,6 +20,29 @@ __device__ inline int64_t divide(int64_t a, int64_t b) {
   return a / b;
 }
 
+/// For map() and map_strided(): a value as it is, converted where the dtypes differ.
+struct Unchanged {
+  template <class C>
+  __device__ C operator()(C v) const {
+    return v;
+  }
+};
+
+/// Calls fn with an integer of an element's size, for what only moves elements: every bit of them.
+template <class Fn>
+void dispatch_bits(DType dtype, Fn&& fn) {
+  switch (size_of(dtype)) {
+    case 8:
+      return fn(uint64_t{});
+    case 4:
+      return fn(uint32_t{});
+    case 2:
+      return fn(uint16_t{});
+    default:
+      return fn(uint8_t{});
+  }
+}
+
 /// A loop nest over kN operands, the innermost dimension last. Dimensions that can be walked as one
 /// are merged.
 template <int kN>

@@ -8,6 +8,17 @@ HeavyKernels own_heavy_kernels() {
   return {.matmul = kMatmul, .conv = kConv, .attention = kAttention};
 }
 
+#ifdef __CUDACC__
+__global__ void probe_kernel() {}
+
+bool kernels_fit() {
+  cudaFuncAttributes attributes{};
+  const bool fit = cudaFuncGetAttributes(&attributes, probe_kernel) == cudaSuccess;
+  cudaGetLastError();  // a probe that failed must not fail the next launch too
+  return fit;
+}
+#endif
+
 Backend make_backend(const char* name, const DeviceMemory& memory, const DeviceStreams& streams,
                      const HeavyKernels& heavy) {
   return {

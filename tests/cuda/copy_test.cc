@@ -1,9 +1,13 @@
 #include "lockstep/tensor/ops/copy.h"
 
+#include "lockstep/tensor/backend.h"
 #include "lockstep/tests/cuda/device.h"
 #include "lockstep/tests/support/gradcheck.h"
 
 #include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstring>
 
 namespace lockstep {
 namespace {
@@ -32,6 +36,19 @@ TEST_CASE("fill, cast, add_scaled and scale on cuda equal the CPU's") {
       ops::scale(wanted, 0.25);
       CHECK(relative_difference(to_cpu(got), wanted) <= tolerance);
     }
+  });
+}
+
+TEST_CASE("a copy on cuda keeps every bit, of signalling NaNs too") {
+  on_cuda_device([] {
+    Tensor x = Tensor::empty({9}, DType::kBF16);
+    auto* bits = reinterpret_cast<uint16_t*>(x.mutable_raw());
+    for (int i = 0; i < 9; ++i) bits[i] = static_cast<uint16_t>(0x7f81 + i);
+    const Tensor on_device = to_cuda(x);
+    Tensor out = Tensor::empty({9}, DType::kBF16, Device::cuda());
+    backend(Device::cuda()).copy.copy(on_device, out);
+    const Tensor got = to_cpu(out);
+    CHECK(std::memcmp(got.raw(), x.raw(), 18) == 0);
   });
 }
 

@@ -86,5 +86,15 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("batch_norm on cuda: means whose square is beyond the dtype have a finite variance") {
+  on_cuda_device([] {
+    Tensor mean = Tensor::empty({2}, DType::kF32, Device::cuda());
+    Tensor variance = Tensor::empty({2}, DType::kF32, Device::cuda());
+    ops::batch_norm_moments(ops::full({300, 2}, 1e25, DType::kF32, Device::cuda()), mean, variance);
+    CHECK(to_cpu(mean).data<float>()[0] == doctest::Approx(1e25));
+    CHECK(to_cpu(variance).data<float>()[0] == 0);
+  });
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -43,6 +43,15 @@ int sum_of_neighbours(bool barrier) {
   return wrong;
 }
 
+TEST_CASE("grids and blocks that a GPU refuses are errors") {
+  const auto nothing = [] {};
+  CHECK(error_of(dim3(1, 65535), dim3(32), nothing) == "");
+  for (const dim3 grid : {dim3(0), dim3(1, 65536), dim3(1, 1, 65536)}) {
+    CHECK(error_of(grid, dim3(32), nothing).find("a GPU refuses a grid of") != std::string::npos);
+  }
+  CHECK(error_of(dim3(1), dim3(1, 1, 65), nothing).find("got 1 x 1 x 65") != std::string::npos);
+}
+
 TEST_CASE("a missing barrier shows: shared memory is poisoned, whatever the order of threads") {
   for (const unsigned schedule : {0u, 1u, 5u}) {
     set_schedule(schedule);

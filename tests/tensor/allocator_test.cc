@@ -101,6 +101,31 @@ TEST_CASE("allocator: a block is reused by the stream on which it was allocated 
   CHECK(allocator.stats().bytes_cached == 0);
 }
 
+CachingAllocator* allocator_of_test = nullptr;
+void* block_of_test = nullptr;
+
+TEST_CASE("allocator: a thread can give memory back while another waits for the driver") {
+  CachingAllocator allocator(
+      [](size_t bytes) {
+        if (block_of_test != nullptr) {
+          std::thread other(
+              [] { allocator_of_test->deallocate(std::exchange(block_of_test, nullptr), 1000); });
+          other.join();  // for ever, if the allocator is locked meanwhile
+        }
+        return std::aligned_alloc(256, bytes);
+      },
+      std::free);
+  allocator_of_test = &allocator;
+  void* const block = allocator.allocate(1000);
+  block_of_test = block;
+  void* const larger = allocator.allocate(5000);
+  CHECK(allocator.stats().bytes_cached == size_class(1000));
+  CHECK(allocator.allocate(1000) == block);
+  allocator.deallocate(block, 1000);
+  allocator.deallocate(larger, 5000);
+  allocator.release_cached();
+}
+
 TEST_CASE("allocator: from many threads, no block is handed out twice") {
   constexpr int kThreads = 4;
   constexpr int kRounds = 2000;

@@ -1,5 +1,7 @@
 #include "lockstep/tensor/cuda/cublas/matmul.h"
 
+#include "lockstep/base/log.h"
+#include "lockstep/base/str.h"
 #include "lockstep/tensor/cuda/cublas/lt.h"
 #include "lockstep/tensor/cuda/cublas/problem.h"
 #include "lockstep/tensor/cuda/make_backend.h"
@@ -182,7 +184,15 @@ void matmul(const MatmulProblem& problem, const Tensor& a, const Tensor& b, cons
                     .align_b = align(b),
                     .align_out = align(out)};
   const void* bias_data = fit.defined() ? fit.raw() : nullptr;
-  Product* product = cache().get(lt_key(call), [&] { return Product::make(call, bias_data); });
+  Product* product = cache().get(lt_key(call), [&] {
+    auto made = Product::make(call, bias_data);
+    if (made == nullptr) {
+      log_warning(str("cuBLASLt has no kernel for a product of ", problem.m, " x ", problem.k,
+                      " and ", problem.k, " x ", problem.n, " in ", name_of(a.dtype()),
+                      "; a slower one of ours takes it"));
+    }
+    return made;
+  });
   if (product == nullptr) return own();
   product->run(a.raw(), b.raw(), bias_data, out.mutable_raw());
 }

@@ -1,5 +1,7 @@
 #include "lockstep/tensor/cuda/cudnn/attention.h"
 
+#include "lockstep/base/log.h"
+#include "lockstep/base/str.h"
 #include "lockstep/tensor/cuda/attention_masks.h"
 #include "lockstep/tensor/cuda/cudnn/attention_plan.h"
 #include "lockstep/tensor/cuda/make_backend.h"
@@ -15,8 +17,16 @@ void settle() { check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
 /// Null when cuDNN cannot do it. Valid until the thread's next call.
 const Plan* plan_of(const AttentionProblem& problem, cudnnHandle_t handle) {
   static thread_local auto* plans = new Cache(256, settle);
-  return plans->get(attention_key(problem),
-                    [&] { return plan_attention(problem, {.handle = handle}); });
+  return plans->get(attention_key(problem), [&] {
+    std::string why;
+    auto made = plan_attention(problem, {.handle = handle}, &why);
+    if (made == nullptr) {
+      const AttentionLayout& l = problem.layout;
+      log_warning(str("cuDNN has no plan for attention of ", l.queries, " queries to ", l.keys,
+                      " keys of ", l.head_dim, " (", why, "); a slower kernel of ours takes it"));
+    }
+    return made;
+  });
 }
 
 /// Where head 0 of sample 0 begins.
@@ -63,6 +73,48 @@ class Inputs {
   std::vector<Binding> bindings_;
 };
 
+/// The tensors that cuDNN writes the gradients to. It can neither leave one out nor add to what
+/// there is: for those they are scratch.
+class Gradients {
+ public:
+  Gradients(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionLayout& l,
+            const Dest& grad_q, const Dest& grad_k, const Dest& grad_v)
+      : dests_{&grad_q, &grad_k, &grad_v} {
+    const Tensor* operands[] = {&q, &k, &v};
+    const int64_t offsets[] = {l.q.offset, l.k.offset, l.v.offset};
+    for (size_t i = 0; i < 3; ++i) {
+      const bool direct = dests_[i]->out.defined() && !dests_[i]->accumulate;
+      // Operands packed in one tensor have their gradients in one.
+      for (size_t j = 0; j < i && !direct; ++j) {
+        const bool packed = operands[j]->raw() == operands[i]->raw() && offsets[j] != offsets[i];
+        if (packed) written[i] = written[j];
+      }
+      if (direct) {
+        written[i] = dests_[i]->out;
+      } else if (!written[i].defined()) {
+        // Zeros, lest what no gradient covers be added to the rest.
+        written[i] = Tensor::zeros(operands[i]->shape(), operands[i]->dtype(), q.device());
+        adds_[i] = dests_[i]->out.defined();
+      }
+      written[i].mutable_raw();  // tells the tensor that it changes
+    }
+  }
+  /// To be called once they are written.
+  void add() {
+    for (size_t i = 0; i < 3; ++i) {
+      if (!adds_[i]) continue;
+      Tensor out = dests_[i]->out;
+      backend(out.device()).copy.add_scaled(written[i], 1.0, out);
+    }
+  }
+
+  Tensor written[3];
+
+ private:
+  const Dest* dests_[3];
+  bool adds_[3] = {};
+};
+
 void forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding,
              const AttentionLayout& l, const AttentionParams& params, Tensor& out, Tensor& lse) {
   const auto own = [&] {
@@ -93,7 +145,8 @@ void backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Te
                                            grad_k, grad_v);
   };
   for (const Dest* grad : {&grad_q, &grad_k, &grad_v}) {
-    if (!grad->out.defined() || grad->accumulate || !is_aligned(grad->out)) return own();
+    if (!grad->out.defined()) continue;
+    if (grad->out.dtype() != q.dtype() || !is_aligned(grad->out)) return own();
   }
   for (const Tensor* x : {&grad_out, &q, &k, &v, &out}) {
     if (!is_aligned(*x)) return own();
@@ -110,8 +163,8 @@ void backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Te
   const Inputs inputs(q, k, v, padding, l, params);
   Tensor delta = Tensor::empty(lse.shape(), lse.dtype(), lse.device());
   float inverse = params.drop ? static_cast<float>(1 / params.dropout.factor) : 1.0f;
-  Tensor grads[] = {grad_q.out, grad_k.out, grad_v.out};
-  for (Tensor& grad : grads) grad.mutable_raw();
+  Gradients gradients(q, k, v, l, grad_q, grad_k, grad_v);
+  auto& grads = gradients.written;
   plan->run(handle, inputs.with({{kAttentionOut, start(out, l.out)},
                                  {kAttentionLse, const_cast<std::byte*>(lse.raw())},
                                  {kAttentionGradOut, start(grad_out, l.out)},
@@ -120,6 +173,7 @@ void backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Te
                                  {kAttentionGradV, start(grads[2], l.v)},
                                  {kAttentionDelta, delta.mutable_raw()},
                                  {kAttentionInverse, &inverse}}));
+  gradients.add();
 }
 
 }  // namespace

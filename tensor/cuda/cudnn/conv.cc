@@ -1,5 +1,7 @@
 #include "lockstep/tensor/cuda/cudnn/conv.h"
 
+#include "lockstep/base/log.h"
+#include "lockstep/base/str.h"
 #include "lockstep/tensor/cuda/add_bias.h"
 #include "lockstep/tensor/cuda/cublas/matmul.h"
 #include "lockstep/tensor/cuda/cudnn/conv_plan.h"
@@ -35,8 +37,15 @@ bool run(ConvPass pass, bool accumulate, const Conv2dOptions& options, const Ten
   }
   static thread_local auto* plans = new Cache(1024, settle);
   const cudnnHandle_t handle = cudnn_handle();
-  const Plan* plan =
-      plans->get(conv_key(problem), [&] { return plan_convolution(problem, {.handle = handle}); });
+  const Plan* plan = plans->get(conv_key(problem), [&] {
+    std::string why;
+    auto made = plan_convolution(problem, {.handle = handle}, &why);
+    if (made == nullptr) {
+      log_warning(str("cuDNN has no plan for a convolution of ", name_of(x.dtype()), " ", x.shape(),
+                      " by ", weight.shape(), " (", why, "); a slower kernel of ours takes it"));
+    }
+    return made;
+  });
   if (plan == nullptr) return false;
   Tensor operands[] = {x, weight, y};
   Tensor& result = operands[problem.pass == ConvPass::kData     ? 0

@@ -176,7 +176,13 @@ SharedRegion::SharedRegion(void* memory, size_t bytes) {
 
 void run(dim3 grid, dim3 block, size_t dynamic_shared_bytes, const std::function<void()>& body) {
   const unsigned count = block.x * block.y * block.z;
-  check(count > 0 && count <= 1024, "simt: wanted 1 to 1024 threads in a block, got ", count);
+  check(count > 0 && count <= 1024 && block.z <= 64,
+        "simt: wanted 1 to 1024 threads in a block, 64 at most along z, got ", block.x, " x ",
+        block.y, " x ", block.z);
+  constexpr unsigned kMostAlongX = 0x7fffffff, kMostAlongYZ = 65535;
+  check(grid.x > 0 && grid.x <= kMostAlongX && grid.y > 0 && grid.y <= kMostAlongYZ && grid.z > 0 &&
+            grid.z <= kMostAlongYZ,
+        "simt: a GPU refuses a grid of ", grid.x, " x ", grid.y, " x ", grid.z, " blocks");
   std::lock_guard lock(launch_mutex);
   kernel = &body;
   failure.clear();
