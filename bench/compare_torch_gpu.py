@@ -12,11 +12,12 @@ multiplications and additions of forward and backward (three forwards) of the pr
 Over several GPUs each rank runs this script, and PyTorch wraps its model in DistributedDataParallel:
 
     torchrun --nproc-per-node 8 bench/compare_torch_gpu.py
-    srun --ntasks-per-node 8 --gpus-per-task 1 python bench/compare_torch_gpu.py
+    MASTER_ADDR=HOST MASTER_PORT=29500 srun --ntasks-per-node 8 python bench/compare_torch_gpu.py
 """
 
 import argparse
 import datetime
+import gc
 import json
 import os
 import statistics
@@ -40,7 +41,11 @@ PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12}  # bf16, dense
 def rank_of_job():
     for rank, size, local in (("RANK", "WORLD_SIZE", "LOCAL_RANK"), ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")):
         if rank in os.environ:
-            return int(os.environ[rank]), int(os.environ[size]), int(os.environ[local])
+            found = int(os.environ[rank]), int(os.environ[size]), int(os.environ[local])
+            # PyTorch reads torchrun's names alone.
+            for name, value in zip(("RANK", "WORLD_SIZE", "LOCAL_RANK"), found):
+                os.environ.setdefault(name, str(value))
+            return found
     return 0, 1, 0
 
 
@@ -66,15 +71,23 @@ class Lockstep:
         environment = dict(os.environ)
         if "MASTER_PORT" in environment:  # PyTorch's ranks meet at that one
             environment["MASTER_PORT"] = str(int(environment["MASTER_PORT"]) + 1)
+        self.binary = binary
         self.child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
     def steps(self, count):
         times = []
         for _ in range(count):
-            self.child.stdin.write("0\n")
-            self.child.stdin.flush()
-            times.append(json.loads(self.child.stdout.readline())["total"])
+            line = ""
+            try:
+                self.child.stdin.write("0\n")
+                self.child.stdin.flush()
+                line = self.child.stdout.readline()
+            except BrokenPipeError:
+                pass
+            if not line:
+                raise SystemExit(f"{self.binary} ended with {self.child.wait()}; what it said stands above")
+            times.append(json.loads(line)["total"])
         return times
 
     def close(self):
@@ -130,6 +143,10 @@ class Torch:
         return times
 
     def close(self):
+        # What was compiled for this shape must not make the next one's dynamic.
+        self.model = self.optimizer = self.inputs = self.labels = None
+        gc.collect()
+        self.torch._dynamo.reset()
         self.torch.cuda.empty_cache()
 
 
@@ -199,22 +216,32 @@ def main():
     import torch
 
     rank, world, local_rank = rank_of_job()
+    local_rank %= torch.cuda.device_count()  # of which each rank may see its own alone
+    torch.cuda.set_device(local_rank)
     if world > 1:
+        if "MASTER_ADDR" not in os.environ:
+            raise SystemExit("compare_torch_gpu: wanted MASTER_ADDR, the host of rank 0, in the environment")
+        os.environ.setdefault("MASTER_PORT", "29500")
         torch.distributed.init_process_group("nccl")
     chip = torch.cuda.get_device_name(local_rank)
     peak = next((value for name, value in PEAK.items() if name in chip), None)
-    report = [f"\n## {datetime.date.today()}, {chip}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}, "
-              f"cuDNN {torch.backends.cudnn.version()}"]
+
+    def report(text):
+        """At once, so that a run that is cut short leaves what it has measured."""
+        if rank != 0:
+            return
+        print(text, flush=True)
+        if args.output:
+            os.makedirs(os.path.dirname(args.output) or ".", exist_ok=True)
+            with open(args.output, "a", encoding="utf-8") as out:
+                out.write(text + "\n")
+
+    report(f"\n## {datetime.date.today()}, {chip}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}, "
+           f"cuDNN {torch.backends.cudnn.version()}")
     for name in args.cases:
         for precision in args.precisions:
             medians = measure(CASES[name], precision, args, local_rank, world)
-            report.append(table(name, CASES[name], precision, medians, peak, world))
-            if rank == 0:
-                print(report[-1], flush=True)
-    if rank == 0 and args.output:
-        os.makedirs(os.path.dirname(args.output) or ".", exist_ok=True)
-        with open(args.output, "a", encoding="utf-8") as out:
-            out.write("\n".join(report) + "\n")
+            report(table(name, CASES[name], precision, medians, peak, world))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #include "lockstep/bench/contender.h"
 
 #include "lockstep/autograd/autocast.h"
+#include "lockstep/train/image_batch.h"
 
 #include <time.h>
 
@@ -32,7 +33,7 @@ std::string Way::name() const {
 Contender::Contender(const Workload& workload, const Way& way, ProcessGroup& group)
     : precision_(way.precision),
       timeline_(way.timeline ? std::optional<Timeline>(std::in_place) : std::nullopt),
-      batch_(make_batch(workload, group.rank())),
+      batch_(to_device(make_batch(workload, group.rank()), way.device)),
       replica_(make_loss_model(workload.task), group, options(workload, way)) {}
 
 ReplicaOptions Contender::options(const Workload& workload, const Way& way) {

@@ -1,6 +1,7 @@
 #include "lockstep/distributed/buffer_broadcast.h"
 
 #include "lockstep/distributed/comm/op_label.h"
+#include "lockstep/tensor/memory.h"
 
 #include <cstring>
 #include <utility>
@@ -10,16 +11,14 @@ namespace lockstep {
 BufferBroadcast::BufferBroadcast(std::vector<NamedBuffer> buffers, ProcessGroup& group,
                                  std::function<int()> root)
     : group_(group), root_(std::move(root)) {
-  int64_t bytes = 0;
   for (NamedBuffer& named : buffers) {
-    if (named.buffer.device().is_cpu()) {
-      bytes += static_cast<int64_t>(named.buffer.nbytes());
-      on_host_.push_back(std::move(named.buffer));
-    } else {
-      on_device_.push_back(std::move(named.buffer));
-    }
+    messages_[named.buffer.device().is_cpu() ? 0 : 1].buffers.push_back(std::move(named.buffer));
   }
-  message_ = Tensor::zeros({bytes}, DType::kU8);
+  for (auto& [tensors, bytes] : messages_) {
+    int64_t length = 0;
+    for (const Tensor& buffer : tensors) length += static_cast<int64_t>(buffer.nbytes());
+    if (length > 0) bytes = Tensor::zeros({length}, DType::kU8, tensors.front().device());
+  }
 }
 
 BufferBroadcast::~BufferBroadcast() {
@@ -36,16 +35,16 @@ void BufferBroadcast::start() {
   if (group_.size() == 1) return;
   const OpLabel label("buffers");
   wait();  // for what a backward that failed has left; those values are old
-  const int root = root_ ? root_() : 0;
-  if (!on_host_.empty()) {
-    std::byte* to = message_.mutable_raw();
-    for (const Tensor& buffer : on_host_) {
-      std::memcpy(to, buffer.raw(), buffer.nbytes());
+  sender_ = root_ ? root_() : 0;
+  for (auto& [tensors, bytes] : messages_) {
+    if (!bytes.defined()) continue;
+    std::byte* to = bytes.mutable_raw();
+    for (const Tensor& buffer : tensors) {
+      device_memory(buffer.device()).copy(to, buffer.raw(), buffer.nbytes());
       to += buffer.nbytes();
     }
-    works_.push_back(group_.broadcast(message_, root));
+    works_.push_back(group_.broadcast(bytes, sender_));
   }
-  for (const Tensor& buffer : on_device_) works_.push_back(group_.broadcast(buffer, root));
 }
 
 void BufferBroadcast::wait() {
@@ -55,12 +54,17 @@ void BufferBroadcast::wait() {
 void BufferBroadcast::finish() {
   if (works_.empty()) return;
   wait();
-  const std::byte* from = message_.raw();
-  for (Tensor& buffer : on_host_) {
-    if (std::memcmp(buffer.raw(), from, buffer.nbytes()) != 0) {
-      std::memcpy(buffer.mutable_raw(), from, buffer.nbytes());
+  for (auto& [tensors, bytes] : messages_) {
+    if (!bytes.defined()) continue;
+    const std::byte* from = bytes.raw();
+    for (Tensor& buffer : tensors) {
+      // A device's are not compared: nobody waits for it here.
+      const bool same = buffer.device().is_cpu()
+                            ? std::memcmp(buffer.raw(), from, buffer.nbytes()) == 0
+                            : group_.rank() == sender_;
+      if (!same) device_memory(buffer.device()).copy(buffer.mutable_raw(), from, buffer.nbytes());
+      from += buffer.nbytes();
     }
-    from += buffer.nbytes();
   }
 }
 

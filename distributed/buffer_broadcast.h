@@ -1,13 +1,14 @@
 // BufferBroadcast: one rank's buffers (running statistics and the like), rank 0's unless told
 // otherwise, for every rank (section 4.1 of Li et al., PVLDB 13(12), 2020).
 //
-// All host buffers travel as one message. It can be started when backward begins, as no forward
-// changes them any more, and travels while backward runs.
+// All buffers of a device travel as one message. It can be started when backward begins, as no
+// forward changes them any more, and travels while backward runs.
 #pragma once
 
 #include "lockstep/distributed/comm/process_group.h"
 #include "lockstep/nn/module.h"
 
+#include <array>
 #include <functional>
 #include <vector>
 
@@ -30,13 +31,16 @@ class BufferBroadcast {
   void finish();
 
  private:
+  struct Message {
+    std::vector<Tensor> buffers;  // of one device
+    Tensor bytes;                 // u8, theirs one after the other
+  };
   void wait();
 
-  std::vector<Tensor> on_host_;
-  std::vector<Tensor> on_device_;  // are broadcast in place, one by one
-  Tensor message_;                 // u8, the host buffers one after the other
+  std::array<Message, 2> messages_;  // the host's, a device's
   ProcessGroup& group_;
   std::function<int()> root_;
+  int sender_ = 0;  // the root of what travels
   std::vector<WorkPtr> works_;
 };
 

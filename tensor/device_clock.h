@@ -28,11 +28,13 @@ class DeviceClock {
     }
   };
   std::shared_ptr<const Anchor> anchor() const;
-  /// Makes a new anchor if the last is a second old. Blocks for microseconds.
+  /// Makes a new anchor if the last is a second old and the device answers within a fraction of a
+  /// millisecond: a watchdog calls this, and a hung device must not hang it too.
   void refresh();
 
  private:
-  std::shared_ptr<const Anchor> take() const;
+  /// Null when the device has not answered within `patience` nanoseconds.
+  std::shared_ptr<const Anchor> take(int64_t patience) const;
 
   const std::unique_ptr<Stream> stream_;  // nothing else is on it
   mutable std::mutex mutex_;

@@ -179,7 +179,9 @@ BucketReduction corrupt(const BucketReduction& inner, const Fault& fault) {
   return [inner, fault](const GradBucket& bucket) -> WorkPtr {
     if (bucket.index != 0 || !fault.in_step(bucket.step)) return inner(bucket);
     return std::make_shared<WorkAndThen>(inner(bucket), [one = first_element(bucket)]() mutable {
-      one.mutable_raw()[one.nbytes() - 2] ^= std::byte{0x40};  // one of the weightier bits
+      Tensor host = ops::clone(ops::to_device(one, Device::cpu()));
+      host.mutable_raw()[host.nbytes() - 2] ^= std::byte{0x40};  // one of the weightier bits
+      ops::copy(ops::to_device(host, one.device()), one);
     });
   };
 }

@@ -57,7 +57,10 @@ class CudaEvent final : public Event {
   bool done() const override {
     bind_device();
     const cudaError_t status = cudaEventQuery(event_);
-    if (status == cudaErrorNotReady) return false;
+    if (status == cudaErrorNotReady) {
+      cudaGetLastError();  // an answer, not an error, which must not fail the next launch
+      return false;
+    }
     check_cuda(status, "cudaEventQuery");
     return true;
   }

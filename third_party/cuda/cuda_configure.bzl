@@ -5,7 +5,7 @@ cuBLASLt and cuDNN have no target: programs load them when they first need them,
 _FOUND = """
 package(default_visibility = ["//visibility:public"])
 cc_library(name = "headers", hdrs = glob(["cuda/include/**"]), includes = ["cuda/include"])
-cc_library(name = "cudart", linkopts = ["-L{home}/lib64", "-lcudart", "-Wl,-rpath,{home}/lib64"], deps = [":headers"])
+cc_library(name = "cudart", linkopts = ["-L{home}/lib64", "-l:libcudart_static.a", "-ldl", "-lrt", "-lpthread", "-Wl,-rpath,{home}/lib64"], deps = [":headers"])
 cc_library(name = "nccl", linkopts = ["-lnccl"], deps = [":cudart"])
 """
 

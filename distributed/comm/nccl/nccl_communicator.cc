@@ -44,7 +44,11 @@ bool NcclCommunicator::connect(int size, const NcclId& id, int rank, const NcclC
   NcclResult result = api_.init(made, size, id, rank, config);
   comm_ = made;
   if (made != nullptr) result = settle(lock, result, deadline);
-  if (result == NcclResult::kInProgress) return false;
+  if (result == NcclResult::kInProgress) {
+    // An abort that could not wait for init() found no communicator to end.
+    if (NcclComm* const left = aborted_ ? comm_.exchange(nullptr) : nullptr) api_.abort(*left);
+    return false;
+  }
   if (result != NcclResult::kSuccess) throw CommError(api_.describe(result, comm_));
   return true;
 }

@@ -222,13 +222,13 @@ class NcclGroup final : public comm::GroupBase,
     log_->group_failed(reason);
     // Before the abort, by which the peers may find that a connection is closed.
     watch_->tell_failure(*watched_, reason);
-    communicator_.abort();
     std::function<void(std::string)> told;
     {
       const std::lock_guard lock(mutex_);
       told = told_;
     }
     if (told) told(reason);
+    communicator_.abort();  // last: on a broken device it may take its time
   }
 
   const Device device_ = Device::cuda();

@@ -137,7 +137,11 @@ class Product {
     const cublasStatus_t status =
         lt().heuristic(lt_handle(), desc_.get(), left_.get(), right_.get(), result_.get(),
                        result_.get(), made, 1, &chosen_, &found);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+    // All three say that this combination of types, shapes and epilogue has no kernel.
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+        status == CUBLAS_STATUS_ARCH_MISMATCH) {
+      return false;
+    }
     check_lt(status, "cublasLtMatmulAlgoGetHeuristic");
     return found > 0 && chosen_.state == CUBLAS_STATUS_SUCCESS;
   }

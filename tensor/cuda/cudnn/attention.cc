@@ -6,6 +6,7 @@
 #include "lockstep/tensor/cuda/cudnn/attention_plan.h"
 #include "lockstep/tensor/cuda/make_backend.h"
 #include "lockstep/tensor/cuda/runtime.h"
+#include "lockstep/tensor/ops/copy.h"
 
 namespace lockstep::cuda {
 namespace {
