@@ -1,7 +1,6 @@
 #include "lockstep/models/bert_layer.h"
 
 #include "lockstep/autograd/ops/activation.h"
-#include "lockstep/autograd/ops/elementwise.h"
 #include "lockstep/models/bert_init.h"
 
 namespace lockstep {
@@ -27,8 +26,8 @@ BertLayer::BertLayer(const BertConfig& c, Generator& rng)
 
 Variable BertLayer::forward(const Variable& x, const Tensor& padding) {
   const Variable attended = attention_(x, {.key_padding_mask = padding});
-  const Variable y = attention_norm_(dropout_(attended) + x);
-  return output_norm_(dropout_(output_(gelu(intermediate_(y)))) + y);
+  const Variable y = attention_norm_.forward(attended, x, dropout_);
+  return output_norm_.forward(output_(gelu(intermediate_(y))), y, dropout_);
 }
 
 }  // namespace lockstep

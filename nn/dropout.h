@@ -16,9 +16,11 @@ class Dropout final : public Layer {
   Dropout(double p, Generator& rng) : p_(p), rng_(rng) {
     check(p >= 0 && p <= 1, "Dropout: wanted 0 <= p <= 1, got ", p);
   }
-  Variable forward(const Variable& x) override {
-    return training() && p_ > 0 ? dropout(x, p_, rng_) : x;
-  }
+  Variable forward(const Variable& x) override { return p() > 0 ? dropout(x, p(), rng_) : x; }
+  /// The probability that counts now: 0 in evaluation.
+  double p() const { return training() ? p_ : 0; }
+  /// For an op that drops while it does something else.
+  Generator& generator() const { return rng_; }
 
  private:
   double p_;

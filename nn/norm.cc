@@ -19,6 +19,12 @@ Variable LayerNorm::forward(const Variable& x) {
   return layer_norm(x, spec_.normalized, weight, bias, spec_.eps);
 }
 
+Variable LayerNorm::forward(const Variable& x, const Variable& residual, const Dropout& dropout) {
+  return dropout_add_layer_norm(
+      x, residual, spec_.normalized, weight, bias,
+      {.dropout = dropout.p(), .rng = &dropout.generator(), .eps = spec_.eps});
+}
+
 GroupNorm::GroupNorm(const GroupNormSpec& spec) : spec_(spec) {
   check(spec.groups > 0 && spec.channels > 0 && spec.channels % spec.groups == 0,
         "GroupNorm: wanted groups that divide the channels, got ", spec.groups, " and ",

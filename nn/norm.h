@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lockstep/autograd/ops/norm.h"
+#include "lockstep/nn/dropout.h"
 #include "lockstep/nn/module.h"
 
 namespace lockstep {
@@ -20,6 +21,8 @@ class LayerNorm final : public Layer {
   /// Throws ArgumentError unless `normalized` has dimensions, all positive.
   explicit LayerNorm(const LayerNormSpec& spec);
   Variable forward(const Variable& x) override;
+  /// forward(residual + dropout(x)), in one pass over memory.
+  Variable forward(const Variable& x, const Variable& residual, const Dropout& dropout);
 
   Variable weight;  // undefined without
   Variable bias;    // undefined without

@@ -3,6 +3,7 @@
 
 #include "lockstep/autograd/ops/norm_exchange.h"
 #include "lockstep/autograd/variable.h"
+#include "lockstep/tensor/random.h"
 
 #include <memory>
 
@@ -45,7 +46,25 @@ Variable batch_norm_relu(const Variable& x, const Variable& weight, const Variab
 Variable layer_norm(const Variable& x, const Shape& normalized, const Variable& weight = {},
                     const Variable& bias = {}, double eps = 1e-5);
 
-/// The same with statistics of each sample of x [N, ..., C] over all its positions and the C /
+struct DropoutAddOptions {
+  double dropout = 0;        // probability that an element is set to 0, as for dropout()
+  Generator* rng = nullptr;  // from which dropout draws
+  /// Added to x first; of the shape `normalized`, in x's dtype or, for bf16, f32.
+  Variable x_bias = {};
+  double eps = 1e-5;
+};
+
+/// layer_norm(residual + dropout(x + x_bias)): what ends each half of a post-LN transformer's layer
+/// (Vaswani et al., "Attention is all you need", NIPS 2017), without the passes over memory in
+/// between. Numbers are drawn as by dropout(); backward draws them again, and keeps the sum, means
+/// and deviations. In f32 and f64 result and gradients have the bits of the ops one by one; in bf16
+/// the sum is rounded once instead of after each. x and residual have one shape and dtype.
+/// ArgumentError for what does not fit, and for dropout without `rng`.
+Variable dropout_add_layer_norm(const Variable& x, const Variable& residual,
+                                const Shape& normalized, const Variable& weight = {},
+                                const Variable& bias = {}, const DropoutAddOptions& options = {});
+
+/// layer_norm with statistics of each sample of x [N, ..., C] over all its positions and the C /
 /// groups channels of a group (Wu and He, 2018); weight and bias [C].
 Variable group_norm(const Variable& x, int64_t groups, const Variable& weight = {},
                     const Variable& bias = {}, double eps = 1e-5);

@@ -4,6 +4,7 @@
 // alone, and a second launch adds up the chunks.
 #include "lockstep/tensor/ops/group_norm.h"
 
+#include "lockstep/tensor/cuda/add_norm.h"
 #include "lockstep/tensor/cuda/column_sums.h"
 #include "lockstep/tensor/cuda/launch.h"
 #include "lockstep/tensor/cuda/rows.h"
@@ -214,6 +215,9 @@ void backward(const Tensor& grad_y, const Tensor& x, GroupNormExtents e, const T
 
 }  // namespace
 
-const GroupNormKernels kGroupNorm{.forward = forward, .backward = backward};
+const GroupNormKernels kGroupNorm{.forward = forward,
+                                  .backward = backward,
+                                  .add_forward = add_norm,
+                                  .add_backward = add_norm_backward};
 
 }  // namespace lockstep::LOCKSTEP_GPU

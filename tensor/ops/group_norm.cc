@@ -83,4 +83,53 @@ void group_norm_backward(const Tensor& grad_y, const Tensor& x, GroupNormExtents
                            rstd, grad_x, sums);
 }
 
+AddNormResult dropout_add_layer_norm(const Tensor& x, const Tensor& residual, int64_t width,
+                                     const DropoutMask& mask, const Tensor& x_bias,
+                                     const Tensor& weight, const Tensor& bias, double eps,
+                                     bool keep_sum) {
+  constexpr const char* kOp = "dropout_add_layer_norm";
+  check(residual.shape() == x.shape() && residual.dtype() == x.dtype(), kOp,
+        ": wanted a residual like x, ", name_of(x.dtype()), " ", x.shape(), ", got ",
+        name_of(residual.dtype()), " ", residual.shape());
+  check_device(kOp, x, residual, "the residual");
+  check(width > 0 && x.numel() % width == 0, kOp, ": x ", x.shape(), " has no rows of ", width);
+  const int64_t rows = x.numel() / width;
+  check_extents(x, {rows, 1, width, 1});
+  check(eps >= 0, kOp, ": wanted eps of at least 0, got ", eps);
+  const DType dtype = statistics_dtype(x.dtype());
+  const auto like_x = [&] { return Tensor::empty(x.shape(), x.dtype(), x.device()); };
+  AddNormResult result{.y = like_x(),
+                       .mean = Tensor::empty({rows}, dtype, x.device()),
+                       .rstd = Tensor::empty({rows}, dtype, x.device())};
+  if (keep_sum) result.sum = like_x();
+  backend(x.device())
+      .group_norm.add_forward(
+          x, x_bias.defined() ? per_channel(x, width, x_bias, 0, "a bias of x") : Tensor(),
+          residual, mask, per_channel(x, width, weight, 1, "a weight"),
+          per_channel(x, width, bias, 0, "a bias"), eps, keep_sum ? result.sum : result.y, result.y,
+          result.mean, result.rstd);
+  return result;
+}
+
+void dropout_add_layer_norm_backward(const Tensor& grad_y, const AddNormResult& forward,
+                                     int64_t width, const DropoutMask& mask, const Tensor& weight,
+                                     const Dest& grad_x, const Dest& grad_residual, Tensor& sums) {
+  constexpr const char* kOp = "dropout_add_layer_norm_backward";
+  const Tensor& sum = forward.sum;
+  const int64_t rows = forward.mean.numel();
+  const DType dtype = statistics_dtype(sum.dtype());
+  check_extents(sum, {rows, 1, width, 1});
+  for (const Tensor* t : {&grad_y, &grad_x.out, &grad_residual.out}) {
+    check(!t->defined() || (t->shape() == sum.shape() && t->dtype() == sum.dtype()), kOp,
+          ": wanted gradients like x, ", name_of(sum.dtype()), " ", sum.shape());
+  }
+  check(!sums.defined() || (sums.ndim() == 2 && (sums.dim(0) == 2 || sums.dim(0) == 3) &&
+                            sums.dim(1) == width && sums.dtype() == dtype),
+        kOp, ": wanted sums of ", name_of(dtype), " [2 or 3, ", width, "]");
+  check_device(kOp, sum, grad_y, "grad_y");
+  backend(sum.device())
+      .group_norm.add_backward(grad_y, sum, mask, per_channel(sum, width, weight, 1, "a weight"),
+                               forward.mean, forward.rstd, grad_x, grad_residual, sums);
+}
+
 }  // namespace lockstep::ops

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lockstep/tensor/dest.h"
+#include "lockstep/tensor/ops/dropout.h"
 #include "lockstep/tensor/tensor.h"
 
 #include <cstdint>
@@ -24,6 +25,15 @@ struct GroupNormKernels {
   void (&backward)(const Tensor& grad_y, const Tensor& x, GroupNormExtents extents,
                    const Tensor& weight, const Tensor& mean, const Tensor& rstd, const Dest& grad_x,
                    Tensor& sums);
+  /// sum = residual + dropout(x + x_bias) and y, its rows normalised; [rows, width] all four, the
+  /// vectors [width], mean and rstd [rows]. x_bias may be undefined; sum and y may be one tensor.
+  void (&add_forward)(const Tensor& x, const Tensor& x_bias, const Tensor& residual,
+                      const DropoutMask& mask, const Tensor& weight, const Tensor& bias, double eps,
+                      Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd);
+  /// sums [2 or 3, width]; it and the destinations may be undefined.
+  void (&add_backward)(const Tensor& grad_y, const Tensor& sum, const DropoutMask& mask,
+                       const Tensor& weight, const Tensor& mean, const Tensor& rstd,
+                       const Dest& grad_x, const Dest& grad_residual, Tensor& sums);
 };
 
 namespace ops {
@@ -48,6 +58,26 @@ GroupNormResult group_norm(const Tensor& x, GroupNormExtents extents, const Tens
 void group_norm_backward(const Tensor& grad_y, const Tensor& x, GroupNormExtents extents,
                          const Tensor& weight, const Tensor& mean, const Tensor& rstd,
                          const Dest& grad_x, Tensor& sums);
+
+struct AddNormResult {
+  Tensor sum = {};   // residual + dropout(x + x_bias), for backward; undefined: not kept
+  Tensor y = {};     // its rows normalised
+  Tensor mean = {};  // [rows], f32 for f32 and bf16 x, f64 for f64
+  Tensor rstd = {};  // of the same
+};
+/// layer_norm(residual + dropout(x + x_bias)) over rows of `width` elements in one pass over
+/// memory; x and residual of one shape and dtype, the vectors as for group_norm, x_bias undefined:
+/// none. An element of the sum is rounded to x's dtype once.
+AddNormResult dropout_add_layer_norm(const Tensor& x, const Tensor& residual, int64_t width,
+                                     const DropoutMask& mask, const Tensor& x_bias,
+                                     const Tensor& weight, const Tensor& bias, double eps,
+                                     bool keep_sum);
+/// What reaches x and the residual (either out may be undefined; not the same memory), and, unless
+/// `sums` is undefined, the gradients of weight, bias and (with a third row) x_bias as its rows,
+/// [2 or 3, width] in the dtype of the statistics.
+void dropout_add_layer_norm_backward(const Tensor& grad_y, const AddNormResult& forward,
+                                     int64_t width, const DropoutMask& mask, const Tensor& weight,
+                                     const Dest& grad_x, const Dest& grad_residual, Tensor& sums);
 
 }  // namespace ops
 }  // namespace lockstep

@@ -129,6 +129,16 @@ std::vector<Case> cases() {
        narrow,
        kHalf,
        {kHalf, kSum, kSum}},
+      {"dropout_add_layer_norm",
+       [](const X& x) {
+         Generator rng(3);
+         return dropout_add_layer_norm(x[0], x[1], {96}, x[2], x[3],
+                                       {.dropout = 0.25, .rng = &rng, .x_bias = x[4]});
+       },
+       {{10, 96}, {10, 96}, {96}, {96}, {96}},
+       narrow,
+       2 * kHalf,  // of the sum and of the result
+       {2 * kHalf, 2 * kHalf, kHalf, kSum, kHalf}},
       {"group_norm",
        [](const X& x) { return group_norm(x[0], 4, x[1], x[2]); },
        {{3, 5, 4, 16}, {16}, {16}},

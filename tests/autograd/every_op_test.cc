@@ -113,6 +113,13 @@ const std::map<std::string, Case> kCases = {
       {{2, 4, 3, 2}, {2}, {2}, {2, 4, 3, 2}}}},
     {"layer_norm",
      {[](const X& x) { return layer_norm(x[0], {4}, x[1], x[2]); }, {{3, 4}, {4}, {4}}}},
+    {"dropout_add_layer_norm",
+     {[](const X& x) {
+        Generator rng(1);
+        return dropout_add_layer_norm(x[0], x[1], {4}, x[2], x[3],
+                                      {.dropout = 0.4, .rng = &rng, .x_bias = x[4], .eps = 1e-3});
+      },
+      {{3, 4}, {3, 4}, {4}, {4}, {4}}}},
     {"group_norm",
      {[](const X& x) { return group_norm(x[0], 2, x[1], x[2]); }, {{2, 4, 3, 2}, {2}, {2}}}},
     {"max_pool2d", {[](const X& x) { return max_pool2d(x[0], {}); }, kImage}},

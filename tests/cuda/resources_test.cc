@@ -92,8 +92,8 @@ TEST_CASE("the hot kernels spill nothing and leave registers for enough threads"
   for (const Family& family :
        {Family{"activation", 64}, Family{"copy", 64}, Family{"dropout", 64},
         Family{"elementwise", 80}, Family{"unary", 80}, Family{"optimizer", 64},
-        Family{"reduce", 64}, Family{"norm", 64}, Family{"group_norm", 80}, Family{"softmax", 64},
-        Family{"loss", 64}, Family{"attention", 80}, Family{"matmul", 64}}) {
+        Family{"reduce", 64}, Family{"norm", 64}, Family{"group_norm", 80}, Family{"add_norm", 80},
+        Family{"softmax", 64}, Family{"loss", 64}, Family{"attention", 80}, Family{"matmul", 64}}) {
     INFO(family.name);
     std::ifstream report(testing::program_path(std::string("tensor/cuda/_objs/kernels/") +
                                                family.name + ".resources"));

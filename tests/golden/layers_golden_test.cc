@@ -76,7 +76,18 @@ TEST_CASE("golden: layer_norm and group_norm") {
         }},
        {"group", [](const Inputs& x) { return group_norm(x[0], 3, x[1], x[2]); }},
        {"group_rows", [](const Inputs& x) { return group_norm(x[0], 2, x[1], x[2]); }},
-       {"instance", [](const Inputs& x) { return group_norm(x[0], 6); }}});
+       {"instance", [](const Inputs& x) { return group_norm(x[0], 6); }},
+       {"added",
+        [](const Inputs& x) {
+          return dropout_add_layer_norm(x[0], x[1], {33}, x[2], x[3], {.x_bias = x[4]});
+        }},
+       {"added_plain",
+        [](const Inputs& x) {
+          return dropout_add_layer_norm(x[0], x[1], {6}, {}, {}, {.eps = 0.1});
+        }},
+       {"added_two", [](const Inputs& x) {
+          return dropout_add_layer_norm(x[0], x[1], {4, 6}, x[2], x[3]);
+        }}});
 }
 
 TEST_CASE("golden: losses") {
