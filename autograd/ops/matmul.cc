@@ -37,9 +37,13 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias)
   return record("linear", y, {x, weight, bias},
                 [x = Saved(x_values), weight = Saved(w)](const Tensor& grad_y, GradSink& sink) {
                   const Tensor rows = as_rows(grad_y);
-                  if (sink.wants(2)) ops::sum_rows(rows, sink.dest(2));
-                  if (sink.wants(1)) {
+                  if (sink.wants(1) && sink.wants(2)) {  // of other shapes: not one variable
+                    const Dest grad_weight = sink.dest(1), grad_bias = sink.dest(2);
+                    ops::linear_backward_weight(rows, as_rows(x.get()), grad_weight, grad_bias);
+                  } else if (sink.wants(1)) {
                     ops::matmul(rows, as_rows(x.get()), {.transpose_a = true}, sink.dest(1));
+                  } else if (sink.wants(2)) {
+                    ops::sum_rows(rows, sink.dest(2));
                   }
                   if (sink.wants(0)) ops::matmul(rows, weight.get(), {}, as_rows(sink.dest(0)));
                 });

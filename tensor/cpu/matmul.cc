@@ -59,8 +59,15 @@ void sum_rows(const Tensor& x, const Dest& out) {
   });
 }
 
+void linear_backward_weight(const Tensor& grad_y, const Tensor& x, const Dest& grad_weight,
+                            const Dest& grad_bias) {
+  sum_rows(grad_y, grad_bias);
+  matmul(weight_gradient(grad_y, x), grad_y, x, Tensor(), grad_weight);
+}
+
 }  // namespace
 
-const MatmulKernels kCpuMatmul{.matmul = matmul, .sum_rows = sum_rows};
+const MatmulKernels kCpuMatmul{
+    .matmul = matmul, .sum_rows = sum_rows, .linear_backward_weight = linear_backward_weight};
 
 }  // namespace lockstep

@@ -138,6 +138,25 @@ void sum_rows(const Tensor& x, const Dest& out) {
   backend(x.device()).matmul.sum_rows(rows, out);
 }
 
+void linear_backward_weight(const Tensor& grad_y, const Tensor& x, const Dest& grad_weight,
+                            const Dest& grad_bias) {
+  constexpr MatmulOptions kTransposed{.transpose_a = true};
+  constexpr const char* kOp = "linear_backward_weight";
+  const MatmulProblem p = problem_of(grad_y, x, kTransposed);
+  check(grad_y.ndim() == 2 && x.ndim() == 2 && grad_weight.out.shape() == Shape{p.m, p.n} &&
+            grad_bias.out.shape() == Shape{p.m},
+        kOp, ": from grad_y ", grad_y.shape(), " and x ", x.shape(), " to ",
+        grad_weight.out.shape(), " and ", grad_bias.out.shape(),
+        ": wanted [rows, out] and [rows, in] to [out, in] and [out]");
+  for (const Dest* dest : {&grad_weight, &grad_bias}) {
+    check(holds(dest->out.dtype(), grad_y.dtype()), kOp, ": a gradient of ",
+          name_of(dest->out.dtype()), " from operands of ", name_of(grad_y.dtype()));
+    check_device(kOp, grad_y, dest->out, "a gradient");
+  }
+  if (grad_weight.out.numel() == 0) return sum_rows(grad_y, grad_bias);
+  backend(grad_y.device()).matmul.linear_backward_weight(grad_y, x, grad_weight, grad_bias);
+}
+
 bool has_fast_bf16() { return cpu::onednn::has_fast_bf16(); }
 
 }  // namespace lockstep::ops

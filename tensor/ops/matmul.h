@@ -21,6 +21,11 @@ struct MatmulProblem {
   bool batched_b = false;
 };
 
+/// That of a linear layer's weight: grad_y^T x, from [rows, out] and [rows, in].
+inline MatmulProblem weight_gradient(const Tensor& grad_y, const Tensor& x) {
+  return {.m = grad_y.dim(1), .n = x.dim(1), .k = x.dim(0), .transpose_a = true};
+}
+
 struct MatmulKernels {
   /// out [batch, m, n] (+)= op(a) op(b) + bias [n]; bias may be undefined. All extents are positive
   /// but k, which may be 0. One dtype, but that out and bias may each be f32 when a and b are bf16.
@@ -28,6 +33,11 @@ struct MatmulKernels {
                  const Dest& out);
   /// out [n] (+)= the sum over the rows of x [m, n]; out in x's dtype, or f32 when x is bf16.
   void (&sum_rows)(const Tensor& x, const Dest& out);
+  /// grad_weight [out, in] (+)= grad_y^T x and grad_bias [out] (+)= the sum over the rows of
+  /// grad_y; grad_y [rows, out] and x [rows, in] of one dtype, the gradients as for matmul and
+  /// sum_rows. No extent is 0 but that of the rows.
+  void (&linear_backward_weight)(const Tensor& grad_y, const Tensor& x, const Dest& grad_weight,
+                                 const Dest& grad_bias);
 };
 
 namespace ops {
@@ -48,6 +58,12 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 /// out [n] (+)= the sum of x [..., n] over all but the last dimension: the gradient of a bias.
 /// `out` has x's dtype, or is f32 when that is bf16.
 void sum_rows(const Tensor& x, const Dest& out);
+
+/// What linear's weight and bias get from the gradient grad_y [rows, out] of its result on x [rows,
+/// in]: matmul of grad_y^T and x into grad_weight [out, in], and sum_rows of grad_y into grad_bias
+/// [out], in one pass over grad_y where the device can.
+void linear_backward_weight(const Tensor& grad_y, const Tensor& x, const Dest& grad_weight,
+                            const Dest& grad_bias);
 
 /// Whether this processor multiplies bf16 faster than f32. Where it does not, bf16 products and
 /// convolutions are right but no faster.

@@ -104,6 +104,12 @@ TEST_CASE("linear: gradients with and without bias") {
     const Tensor x = random_tensor(shape, 6);
     CHECK(gradcheck(with_bias, {x, random_tensor({3, 5}, 7), random_tensor({3}, 8)}) == "");
     CHECK(gradcheck(without, {x, random_tensor({3, 5}, 7)}) == "");
+    // The gradients of weight and bias are computed together, or either alone.
+    const Tensor w = random_tensor({3, 5}, 7), b = random_tensor({3}, 8);
+    const auto weight = [&](const auto& v) { return linear(Variable(x), v[0], Variable(b)); };
+    const auto bias = [&](const auto& v) { return linear(Variable(x), Variable(w), v[0]); };
+    CHECK(gradcheck(weight, {w}) == "");
+    CHECK(gradcheck(bias, {b}) == "");
   }
 }
 
@@ -217,6 +223,15 @@ TEST_CASE("matmul and linear refuse what does not fit") {
   Tensor out = Tensor::zeros({5, 5}, DType::kF32);
   CHECK_THROWS_AS(ops::matmul(zeros({2, 3}).data(), zeros({3, 2}).data(), {}, {out}),
                   ArgumentError);
+  const auto weight_and_bias = [&](const Tensor& weight, const Tensor& bias) {
+    ops::linear_backward_weight(zeros({2, 3}).data(), zeros({2, 4}).data(), {weight}, {bias});
+  };
+  const Tensor weight = zeros({3, 4}).data(), bias = zeros({3}).data();
+  weight_and_bias(weight, bias);
+  CHECK_THROWS_WITH_AS(weight_and_bias(weight.reshape({4, 3}), bias),
+                       doctest::Contains("wanted [rows, out] and [rows, in]"), ArgumentError);
+  CHECK_THROWS_AS(weight_and_bias(weight, zeros({4}).data()), ArgumentError);
+  CHECK_THROWS_AS(weight_and_bias(zeros({3, 4}, DType::kBF16).data(), bias), ArgumentError);
 }
 
 }  // namespace

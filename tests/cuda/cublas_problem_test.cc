@@ -66,6 +66,27 @@ TEST_CASE("cublas: operands exchanged and read by columns give the product by ro
   }
 }
 
+TEST_CASE("cublas: the right operand's sums over k are the gradient of a linear layer's bias") {
+  const Tensor grad_y = random_tensor({7, 4}, 1), x = random_tensor({7, 5}, 2);
+  Tensor wanted = Tensor::empty({4}, DType::kF64), weight = Tensor::empty({4, 5}, DType::kF64);
+  ops::sum_rows(grad_y, {wanted});
+  ops::matmul(grad_y, x, {.transpose_a = true}, {weight});
+  const LtProduct p = lt_product(weight_gradient(grad_y, x));
+  CHECK(p.result.cols == 4);  // as many sums does the library write
+  Tensor got = Tensor::empty({4, 5}, DType::kF64), sums = Tensor::zeros({4}, DType::kF64);
+  column_major_product(p, 1, x.data<double>(), grad_y.data<double>(), got.mutable_data<double>());
+  for (int64_t c = 0; c < 4; ++c) {
+    for (int64_t k = 0; k < 7; ++k)
+      sums.mutable_data<double>()[c] += element(p.right, grad_y.data<double>(), 0, k, c);
+  }
+  CHECK(relative_difference(got, weight) <= 1e-15);
+  CHECK(relative_difference(sums, wanted) <= 1e-15);
+  // In the product's type and where the library writes 16 bytes at once.
+  CHECK(lt_sums(DType::kF32, DType::kF32, 16));
+  CHECK_FALSE(lt_sums(DType::kF32, DType::kBF16, 256));
+  CHECK_FALSE(lt_sums(DType::kF32, DType::kF32, 8));
+}
+
 TEST_CASE("cublas: what it is asked for") {
   using enum DType;
   const MatmulProblem p{.m = 2, .n = 3, .k = 4};
@@ -101,7 +122,7 @@ TEST_CASE("cublas: every property of a call makes another key") {
   others[7].problem.batched_b = true;
   others[8].operands = DType::kBF16;
   others[9].out = DType::kBF16;
-  others[10].has_bias = true;
+  others[10].epilogue = LtEpilogue::kBias;
   others[11].accumulate = true;
   others[12].tf32 = true;
   others[13].align_a = 16;
@@ -109,6 +130,8 @@ TEST_CASE("cublas: every property of a call makes another key") {
   others.back().align_b = 16;
   others.push_back(call);
   others.back().align_out = 16;
+  others.push_back(call);
+  others.back().epilogue = LtEpilogue::kSumsOfRight;
   for (size_t i = 0; i < others.size(); ++i) {
     CHECK(lt_key(others[i]) != lt_key(call));
     for (size_t j = 0; j < i; ++j) CHECK(lt_key(others[i]) != lt_key(others[j]));

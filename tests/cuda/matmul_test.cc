@@ -77,6 +77,46 @@ TEST_CASE("linear and the gradient of its bias on cuda equal the CPU's") {
   });
 }
 
+TEST_CASE("the gradients of a linear layer's weight and bias together on cuda equal the CPU's") {
+  struct Types {
+    DType operands, weight, bias;
+  };
+  on_cuda_device([] {
+    for (const Types& t : {Types{DType::kF32, DType::kF32, DType::kF32},
+                           {DType::kF64, DType::kF64, DType::kF64},
+                           {DType::kBF16, DType::kF32, DType::kF32},
+                           {DType::kBF16, DType::kBF16, DType::kBF16},
+                           {DType::kBF16, DType::kF32, DType::kBF16}}) {
+      for (const int64_t rows : {0, 1, 40}) {
+        for (const bool add_weight : {false, true}) {
+          for (const bool add_bias : {false, true}) {
+            const Tensor grad_y = random_tensor({rows, 24}, 1, -1, 1, t.operands);
+            const Tensor x = random_tensor({rows, 33}, 2, -1, 1, t.operands);
+            const Tensor before = random_tensor({24, 33}, 3, -1, 1, t.weight);
+            const auto run = [&](Device device) {
+              const auto there = [&](const Tensor& v) {
+                return ops::to_device(ops::clone(v), device);
+              };
+              const Tensor weight = there(before);
+              const Tensor bias = there(random_tensor({24}, 4, -1, 1, t.bias));
+              ops::linear_backward_weight(there(grad_y), there(x), {weight, add_weight},
+                                          {bias, add_bias});
+              return std::pair(to_cpu(weight), to_cpu(bias));
+            };
+            const auto [weight, bias] = run(Device::cpu());
+            const auto [weight_got, bias_got] = run(Device::cuda());
+            CHECK(relative_difference(weight_got, weight) <= tolerance(t.weight));
+            CHECK(relative_difference(bias_got, bias) <= tolerance(t.bias));
+            const auto [again, bias_again] = run(Device::cuda());
+            CHECK(relative_difference(again, weight_got) == 0);
+            CHECK(relative_difference(bias_again, bias_got) == 0);
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE("bf16 operands on cuda: results and biases may be f32") {
   on_cuda_device([] {
     const Tensor a = random_tensor({19, 24}, 1, -1, 1, DType::kBF16);

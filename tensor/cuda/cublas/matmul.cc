@@ -66,13 +66,14 @@ Layout layout_of(const LtMatrix& m, DType dtype, int64_t batch) {
 class Product {
  public:
   /// Null when cuBLASLt has no kernel for it.
-  static std::unique_ptr<Product> make(const LtCall& call, const void* bias) {
+  static std::unique_ptr<Product> make(const LtCall& call, const void* vector) {
     std::unique_ptr<Product> product(new Product(call));
-    return product->choose(call, bias) ? std::move(product) : nullptr;
+    return product->choose(call, vector) ? std::move(product) : nullptr;
   }
 
-  void run(const void* a, const void* b, const void* bias, void* out) {
-    if (bias != nullptr) set(desc_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  /// `vector` is the epilogue's: a bias to read, or sums to write; null without one.
+  void run(const void* a, const void* b, const void* vector, void* out) {
+    if (vector != nullptr) set(desc_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
     Tensor workspace;
     void* scratch = nullptr;
     if (chosen_.workspaceSize > 0) {
@@ -111,12 +112,15 @@ class Product {
     set(desc_, CUBLASLT_MATMUL_DESC_TRANSB, op(p.right));
   }
 
-  bool choose(const LtCall& call, const void* bias) {
-    if (call.has_bias) {
-      // A bias for each row of the column-major result: for each column of ours.
-      set(desc_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  bool choose(const LtCall& call, const void* vector) {
+    const bool sums = call.epilogue == LtEpilogue::kSumsOfRight;
+    if (call.epilogue != LtEpilogue::kNone) {
+      // BIAS adds one for each row of the column-major result, for each column of ours. BGRADB sums
+      // the right operand for each column of the result.
+      set(desc_, CUBLASLT_MATMUL_DESC_EPILOGUE,
+          sums ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BIAS);
       set(desc_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(data_type(call.out)));
-      set(desc_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+      set(desc_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
     }
     cublasLtMatmulPreference_t made = nullptr;
     check_lt(lt().preference_create(&made), "cublasLtMatmulPreferenceCreate");
@@ -161,9 +165,40 @@ Cache& cache() {
   return *products;
 }
 
+int64_t align(const Tensor& x) { return alignment_of(reinterpret_cast<uintptr_t>(x.raw())); }
+
+/// out (+)= op(a) op(b) with an epilogue and its vector (null: none). False: nothing was done,
+/// because cuBLASLt has no kernel for it.
+bool multiply(const MatmulProblem& problem, const Tensor& a, const Tensor& b, LtEpilogue epilogue,
+              const void* vector, const Dest& dest) {
+  Tensor out = dest.out;
+  const LtCall call{.problem = problem,
+                    .operands = a.dtype(),
+                    .out = out.dtype(),
+                    .epilogue = epilogue,
+                    .accumulate = dest.accumulate,
+                    .tf32 = a.dtype() == DType::kF32 && allow_tf32(),
+                    .align_a = align(a),
+                    .align_b = align(b),
+                    .align_out = align(out)};
+  Product* product = cache().get(lt_key(call), [&] {
+    auto made = Product::make(call, vector);
+    // Sums beside a product are a pass of their own then, which is not worth a word.
+    if (made == nullptr && epilogue != LtEpilogue::kSumsOfRight) {
+      log_warning(str("cuBLASLt has no kernel for a product of ", problem.m, " x ", problem.k,
+                      " and ", problem.k, " x ", problem.n, " in ", name_of(a.dtype()),
+                      "; a slower one of ours takes it"));
+    }
+    return made;
+  });
+  if (product == nullptr) return false;
+  product->run(a.raw(), b.raw(), vector, out.mutable_raw());
+  return true;
+}
+
 void matmul(const MatmulProblem& problem, const Tensor& a, const Tensor& b, const Tensor& bias,
             const Dest& dest) {
-  Tensor out = dest.out;
+  const Tensor& out = dest.out;
   const auto own = [&] { own_heavy_kernels().matmul.matmul(problem, a, b, bias, dest); };
   if (!lt_takes(problem, a.dtype(), out.dtype(), bias.defined() ? bias.dtype() : out.dtype())) {
     return own();
@@ -174,37 +209,41 @@ void matmul(const MatmulProblem& problem, const Tensor& a, const Tensor& b, cons
     fit = Tensor::empty(bias.shape(), out.dtype(), bias.device());
     backend(bias.device()).copy.copy(bias, fit);
   }
-  const auto align = [](const Tensor& x) {
-    return alignment_of(reinterpret_cast<uintptr_t>(x.raw()));
-  };
   if (fit.defined() && align(fit) < 16) return own();
-  const LtCall call{.problem = problem,
-                    .operands = a.dtype(),
-                    .out = out.dtype(),
-                    .has_bias = fit.defined(),
-                    .accumulate = dest.accumulate,
-                    .tf32 = a.dtype() == DType::kF32 && allow_tf32(),
-                    .align_a = align(a),
-                    .align_b = align(b),
-                    .align_out = align(out)};
-  const void* bias_data = fit.defined() ? fit.raw() : nullptr;
-  Product* product = cache().get(lt_key(call), [&] {
-    auto made = Product::make(call, bias_data);
-    if (made == nullptr) {
-      log_warning(str("cuBLASLt has no kernel for a product of ", problem.m, " x ", problem.k,
-                      " and ", problem.k, " x ", problem.n, " in ", name_of(a.dtype()),
-                      "; a slower one of ours takes it"));
-    }
-    return made;
-  });
-  if (product == nullptr) return own();
-  product->run(a.raw(), b.raw(), bias_data, out.mutable_raw());
+  if (!multiply(problem, a, b, fit.defined() ? LtEpilogue::kBias : LtEpilogue::kNone,
+                fit.defined() ? fit.raw() : nullptr, dest)) {
+    own();
+  }
 }
 
 void sum_rows(const Tensor& x, const Dest& out) { own_heavy_kernels().matmul.sum_rows(x, out); }
 
+/// Both gradients with one look at grad_y. False: nothing was done.
+bool with_sums(const MatmulProblem& problem, const Tensor& grad_y, const Tensor& x,
+               const Dest& grad_weight, const Dest& grad_bias) {
+  const DType out = grad_weight.out.dtype();
+  if (!lt_takes(problem, grad_y.dtype(), out, out)) return false;
+  // The epilogue only writes: what is to be added to something is written beside it.
+  Tensor to = grad_bias.out;
+  Tensor sums = grad_bias.accumulate ? Tensor::empty(to.shape(), to.dtype(), to.device()) : to;
+  if (!lt_sums(out, sums.dtype(), align(sums))) return false;
+  if (!multiply(problem, grad_y, x, LtEpilogue::kSumsOfRight, sums.mutable_raw(), grad_weight))
+    return false;
+  if (grad_bias.accumulate) backend(to.device()).copy.add_scaled(sums, 1.0, to);
+  return true;
+}
+
+void linear_backward_weight(const Tensor& grad_y, const Tensor& x, const Dest& grad_weight,
+                            const Dest& grad_bias) {
+  const MatmulProblem problem = weight_gradient(grad_y, x);
+  if (with_sums(problem, grad_y, x, grad_weight, grad_bias)) return;
+  sum_rows(grad_y, grad_bias);
+  matmul(problem, grad_y, x, Tensor(), grad_weight);
+}
+
 }  // namespace
 
-const MatmulKernels kLtMatmul{.matmul = matmul, .sum_rows = sum_rows};
+const MatmulKernels kLtMatmul{
+    .matmul = matmul, .sum_rows = sum_rows, .linear_backward_weight = linear_backward_weight};
 
 }  // namespace lockstep::cuda

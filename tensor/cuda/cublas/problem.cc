@@ -35,10 +35,12 @@ int64_t alignment_of(uintptr_t address) {
   return alignment;
 }
 
+bool lt_sums(DType out, DType sums, int64_t align_sums) { return sums == out && align_sums >= 16; }
+
 LtKey lt_key(const LtCall& c) {
   const MatmulProblem& p = c.problem;
   const int64_t flags = p.transpose_a | p.transpose_b << 1 | p.batched_a << 2 | p.batched_b << 3 |
-                        c.has_bias << 4 | c.accumulate << 5 | c.tf32 << 6;
+                        c.accumulate << 4 | c.tf32 << 5 | static_cast<int64_t>(c.epilogue) << 6;
   return {p.batch,
           p.m,
           p.n,

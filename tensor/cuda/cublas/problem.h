@@ -36,12 +36,24 @@ bool lt_takes(const MatmulProblem& problem, DType operands, DType out, DType bia
 /// A power of two, at most 256, that divides `address`: what cuBLASLt's choice may count on.
 int64_t alignment_of(uintptr_t address);
 
+/// What is done with the product, or with an operand, while it is at hand.
+enum class LtEpilogue {
+  kNone,
+  kBias,         // a bias for each of our columns
+  kSumsOfRight,  // written: the sums over k of the library's right operand, our a; one for each row
+};
+
 struct LtCall {
   MatmulProblem problem;
   DType operands = DType::kF32, out = DType::kF32;
-  bool has_bias = false, accumulate = false, tf32 = false;
+  LtEpilogue epilogue = LtEpilogue::kNone;
+  bool accumulate = false, tf32 = false;
   int64_t align_a = 256, align_b = 256, align_out = 256;
 };
+
+/// Whether the epilogue can write these sums: they have the product's type, and one multiple of 16
+/// bytes as their address.
+bool lt_sums(DType out, DType sums, int64_t align_sums);
 
 using LtKey = ProblemKey<10>;
 /// Different for calls that need different descriptors or another choice of kernel.
