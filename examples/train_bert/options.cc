@@ -120,6 +120,11 @@ CLI::App* add_pretrain(CLI::App& app, PretrainOptions& o) {
       ->excludes(vocab);
   command->add_option("--mlm-probability", o.mlm_probability, "The share of tokens to be predicted")
       ->check(within(0.001, 0.9, "a probability from 0.001 to 0.9"));
+  command
+      ->add_option("--eval-mlm-probability", o.eval_mlm_probability,
+                   "The same in evaluations: losses compare at one share only; not given: as in "
+                   "training")
+      ->check(within(0.001, 0.9, "a probability from 0.001 to 0.9"));
   command->add_flag("--whole-word-mask", o.whole_word_mask, "Mask all pieces of a word or none");
   auto* nsp = command->add_flag("--nsp", o.nsp,
                                 "Pairs of sentences, and whether the second follows the first");

@@ -36,6 +36,7 @@ struct PretrainOptions {
   TrainerFlags trainer;
   int64_t vocab_size = 8192;
   double mlm_probability = 0.15;
+  std::optional<double> eval_mlm_probability;  // not given: mlm_probability
   bool whole_word_mask = false;
   bool line_by_line = false;
   bool nsp = false;

@@ -93,6 +93,8 @@ TextData open_pretraining_text(const PretrainOptions& o, const std::string& kept
   data.tokenizer = std::make_shared<WordPiece>(vocabulary_of(o, kept), word_options(o.text));
   const auto corpus = open_corpus(o.text.train_files, *data.tokenizer);
   PretrainingOptions options = pretraining_options(o);
+  PretrainingOptions evaluation = options;
+  if (o.eval_mlm_probability) evaluation.masking.mlm_probability = *o.eval_mlm_probability;
   if (o.text.validation_files.empty()) {
     // A stretch at the end: neighbouring sequences tell too much of each other.
     const double kept_share = 1 - o.text.validation_split_percentage / 100;
@@ -100,16 +102,15 @@ TextData open_pretraining_text(const PretrainOptions& o, const std::string& kept
         static_cast<int64_t>(std::floor(kept_share * static_cast<double>(corpus->tokens())));
     options.end = end;
     data.train = pretraining_dataset(corpus, options);
-    options.begin = end;
-    options.end = -1;
-    data.validation = pretraining_dataset(corpus, options);
+    evaluation.begin = end;
+    data.validation = pretraining_dataset(corpus, evaluation);
     const int64_t sequences = data.train->size() + data.validation->size();
     if (data.train->size() == 0 || data.validation->size() == 0) too_few(sequences);
     data.unigram_loss = unigram_loss({*corpus, 0, end}, {*corpus, end, corpus->tokens()});
   } else {
     const auto other = open_corpus(o.text.validation_files, *data.tokenizer);
     data.train = pretraining_dataset(corpus, options);
-    data.validation = pretraining_dataset(other, options);
+    data.validation = pretraining_dataset(other, evaluation);
     data.unigram_loss = unigram_loss({*corpus, 0, corpus->tokens()}, {*other, 0, other->tokens()});
   }
   const Vocabulary& vocabulary = data.tokenizer->vocabulary();

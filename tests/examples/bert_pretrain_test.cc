@@ -170,6 +170,33 @@ TEST_CASE("three processes are one, whatever the number of masked tokens that ea
   }
 }
 
+TEST_CASE("evaluations may mask another share of the tokens than training does") {
+  const TempDir dir;
+  write_file(dir / "corpus.txt", small_corpus(300));
+  write_file(dir / "other.txt", small_corpus(200));
+  for (const std::vector<std::string>& validation :
+       {std::vector<std::string>{"--validation-split-percentage", "40"},
+        std::vector<std::string>{"--validation-file", dir / "other.txt"}}) {
+    const auto evaluated_tokens = [&](const std::vector<std::string>& more) {
+      const auto run =
+          run_bert("pretrain", with(with({"--train-file", dir / "corpus.txt", "--vocab-size", "100",
+                                          "--max-steps", "2", "--line-by-line"},
+                                         validation),
+                                    more));
+      REQUIRE_MESSAGE(run->exit_code() == 0, run->err());
+      const std::string out = run->out();
+      const size_t end = out.find(" masked tokens");
+      REQUIRE(end != out.npos);
+      return std::strtod(out.c_str() + out.rfind(' ', end - 1), nullptr);
+    };
+    const double as_trained = evaluated_tokens({});
+    CHECK(as_trained > 100);
+    CHECK(evaluated_tokens({"--mlm-probability", "0.5", "--eval-mlm-probability", "0.15"}) ==
+          as_trained);
+    CHECK(evaluated_tokens({"--eval-mlm-probability", "0.5"}) > 2 * as_trained);
+  }
+}
+
 TEST_CASE("next sentences, whole words, LAMB, a validation file, tokens instead of text") {
   const TempDir dir;
   write_file(dir / "corpus.txt", small_corpus(300));
