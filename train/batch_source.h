@@ -53,6 +53,9 @@ class BatchSource {
   virtual bool weighs() const { return false; }
   /// Of the batch that was loaded last.
   virtual int64_t weight() const { return 1; }
+  /// The same of the second loss, for a source that weighs.
+  virtual bool weighs_second() const { return false; }
+  virtual int64_t second_weight() const { return 1; }
 };
 
 /// What a loader (data/loader.h, data/text/text_batch.h) yields, and a function that gives loss,
@@ -76,6 +79,8 @@ class LoaderSource : public BatchSource {
   }
   bool weighs() const override { return weighs_; }
   int64_t weight() const override { return loaded_.back().size(); }
+  bool weighs_second() const override { return weighs_; }
+  int64_t second_weight() const override { return loaded_.back().size(); }
   bool load() override {
     auto batch = loader_.next();
     if (batch) loaded_.push_back(*std::move(batch));

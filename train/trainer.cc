@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 namespace lockstep {
@@ -140,24 +139,23 @@ void Trainer::load() {
 }
 
 void Trainer::load_weighed(int64_t micro_batches) {
-  weights_.clear();
+  std::vector<double> weights, second;
   for (int64_t i = 0; i < micro_batches; ++i) {
     load();
-    weights_.push_back(static_cast<double>(parts_.train_data.weight()));
+    weights.push_back(static_cast<double>(parts_.train_data.weight()));
+    second.push_back(static_cast<double>(parts_.train_data.second_weight()));
   }
-  if (parts_.ddp.communicates()) all_weights_.emplace(parts_.group, own_weight());
+  const bool together = parts_.ddp.communicates();
+  shares_.begin(std::move(weights), parts_.group, together);
+  if (parts_.train_data.weighs_second()) {
+    second_shares_.begin(std::move(second), parts_.group, together);
+  }
 }
 
-double Trainer::own_weight() const {
-  return std::accumulate(weights_.begin(), weights_.end(), 0.0);
-}
-
-double Trainer::share(int64_t micro_batch) {
-  const double weight = weights_[static_cast<size_t>(micro_batch)];
-  if (!parts_.ddp.communicates()) return weight == 0 ? 0 : weight / own_weight();
+double Trainer::share(Shares& shares, int64_t micro_batch) {
+  if (!parts_.ddp.communicates()) return shares.of(micro_batch);
   const ScopedSpan span(&parts_.timeline, Activity::kCommWait);
-  const double all = all_weights_->get();
-  return weight == 0 ? 0 : weight * parts_.group.size() / all;
+  return shares.of(micro_batch);
 }
 
 bool Trainer::train_step() {
@@ -176,6 +174,7 @@ bool Trainer::train_step() {
   std::optional<Meter> meter_before;
   if (guard_.skips()) meter_before = meter_;
   const bool weighs = parts_.train_data.weighs();
+  const bool weighs_second = weighs && parts_.train_data.weighs_second();
   const double alike = 1.0 / static_cast<double>(micro_batches);
   if (weighs) load_weighed(micro_batches);
   for (int64_t i = 0; i < micro_batches; ++i) {
@@ -186,8 +185,10 @@ bool Trainer::train_step() {
       const DeviceTimeline::Span span(spans_, Activity::kForward);
       failpoint("trainer.forward");
       result = parts_.train_data.run();
-      if (result.loss.defined()) loss = times(result.loss, weighs ? share(i) : alike);
-      if (result.second.loss.defined()) loss = loss + times(result.second.loss, alike);
+      if (result.loss.defined()) loss = times(result.loss, weighs ? share(shares_, i) : alike);
+      if (result.second.loss.defined()) {
+        loss = loss + times(result.second.loss, weighs_second ? share(second_shares_, i) : alike);
+      }
     }
     {
       const DeviceTimeline::Span span(spans_, Activity::kBackward);

@@ -5,7 +5,6 @@
 
 #include "lockstep/base/timeline.h"
 #include "lockstep/distributed/data_parallel.h"
-#include "lockstep/distributed/global_count.h"
 #include "lockstep/distributed/reduce/comm_hook.h"
 #include "lockstep/optim/ema.h"
 #include "lockstep/optim/optimizer.h"
@@ -21,6 +20,7 @@
 #include "lockstep/train/run_dir.h"
 #include "lockstep/train/run_log.h"
 #include "lockstep/train/save_timer.h"
+#include "lockstep/train/shares.h"
 #include "lockstep/train/step_agreement.h"
 #include "lockstep/train/step_log.h"
 #include "lockstep/train/step_times.h"
@@ -143,11 +143,7 @@ class Trainer {
   /// Collective. Loads the micro-batches of a step, whose losses are about unlike numbers of items,
   /// and asks the ranks for the number of all items.
   void load_weighed(int64_t micro_batches);
-  /// By how much the mean of a micro-batch is multiplied so that the gradients, averaged over the
-  /// ranks, are those of the mean over all items of all micro-batches and ranks: 0 without items.
-  /// Waits for the ranks' answer, which travels under the first forward.
-  double share(int64_t micro_batch);
-  double own_weight() const;  // of this rank's micro-batches together
+  double share(Shares& shares, int64_t micro_batch);
   void backward(const Variable& loss, bool synchronize);
   void update();
   bool evaluation_due() const;
@@ -176,8 +172,7 @@ class Trainer {
   Position kept_until_;  // of the files' lines: as position_, in the steps of those who wrote them
   double best_accuracy_ = -1;
   double best_loss_ = std::numeric_limits<double>::infinity();
-  std::vector<double> weights_;  // of a step's micro-batches: their numbers of items
-  std::optional<GlobalCount> all_weights_;
+  Shares shares_, second_shares_;  // of the two losses in the step
   Meter meter_;
   StepAgreement agreement_;
   SaveTimer save_timer_;

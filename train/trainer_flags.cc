@@ -26,7 +26,7 @@ void add_loop_flags(CLI::App& app, TrainerFlags& flags, const TrainerWords& word
   app.add_option("--batch-size", flags.batch_size, words.samples + " per process and micro-batch")
       ->check(positive());
   add_eval_batch_size(app, flags, words);
-  add_uneven_flag(app, flags.uneven, words.joins);
+  add_uneven_flag(app, flags.uneven);
   app.add_option("--grad-accum-steps", flags.grad_accum_steps, "Micro-batches per optimizer step")
       ->check(positive());
   add_amp_flag(app, flags.amp);

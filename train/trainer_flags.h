@@ -61,7 +61,6 @@ struct TrainerFlags {
 struct TrainerWords {
   std::string samples = "Images";
   std::string epochs = "--epochs";  // the option with its other names
-  bool joins = true;                // offer --uneven join
   std::string seeded = "the weights, the order of the data, the augmentation";
 };
 

@@ -4,16 +4,13 @@
 
 namespace lockstep {
 
-void add_uneven_flag(CLI::App& app, UnevenFlag& flag, bool joins) {
-  std::vector<std::string> names{"drop", "pad", "error"};
-  std::string words =
-      "What becomes of samples that do not fill an epoch's last batch of all processes: drop "
-      "leaves them out, pad adds samples from the epoch's beginning, error refuses to start";
-  if (joins) {
-    names.insert(names.begin() + 2, "join");
-    words += ", join trains on them, their mean being over as many as there are";
-  }
-  app.add_option("--uneven", flag.uneven, words)->check(CLI::IsMember(names));
+void add_uneven_flag(CLI::App& app, UnevenFlag& flag) {
+  app.add_option(
+         "--uneven", flag.uneven,
+         "What becomes of samples that do not fill an epoch's last batch of all processes: "
+         "drop leaves them out, pad adds samples from the epoch's beginning, join trains on "
+         "them, their mean being over as many as there are, error refuses to start")
+      ->check(CLI::IsMember({"drop", "pad", "join", "error"}));
 }
 
 LastBatch last_batch_of(const UnevenFlag& flag) {
@@ -22,6 +19,8 @@ LastBatch last_batch_of(const UnevenFlag& flag) {
   if (flag.uneven == "error") return LastBatch::kError;
   return LastBatch::kDrop;
 }
+
+bool joins(const UnevenFlag& flag) { return last_batch_of(flag) == LastBatch::kKeep; }
 
 std::vector<RunTrait> uneven_traits(const UnevenFlag& flag) {
   if (flag.uneven == "drop") return {};

@@ -18,12 +18,12 @@ struct UnevenFlag {
   std::string uneven = "drop";
 };
 
-/// Without "join" for a program whose losses are not means over samples.
-void add_uneven_flag(CLI::App& app, UnevenFlag& flag, bool joins);
+void add_uneven_flag(CLI::App& app, UnevenFlag& flag);
 
-/// What the sampler of training does. For kKeep, "join", batches have to be weighed
-/// (batch_source.h).
+/// What the sampler of training does.
 LastBatch last_batch_of(const UnevenFlag& flag);
+/// Whether batches have to be weighed by their samples (batch_source.h): they are not all full.
+bool joins(const UnevenFlag& flag);
 
 /// For a checkpoint: where an epoch ends. None for "drop", which is what checkpoints are of that
 /// were written before there was a choice.

@@ -98,7 +98,8 @@ void finetune(const FinetuneOptions& o, ProcessGroup& group, const RankPlace& pl
   const auto batch_fn = [&](const TextBatch& batch) {
     return classification_result(model, to_device(batch, run.device()));
   };
-  TextSource train_batches(train_data, batch_fn), test_batches(test_data, batch_fn);
+  TextSource train_batches(train_data, batch_fn, joins(o.trainer.uneven)),
+      test_batches(test_data, batch_fn);
   const TrainResult result = run.train({.train_data = train_batches,
                                         .test_data = test_batches,
                                         .rng = rng,

@@ -97,7 +97,6 @@ void add_text_flags(CLI::App& app, TextFlags& o, const std::string& kind) {
 void add_shared_flags(CLI::App& app, TrainerFlags& o) {
   const TrainerWords words{.samples = "Sequences",
                            .epochs = "--epochs,--num-train-epochs",
-                           .joins = false,
                            .seeded = "the weights, the order of the data, masking and dropout"};
   add_loop_flags(app, o, words);
   add_optimizer_flags(app, o.optimizer);

@@ -94,8 +94,7 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
                           {.label_smoothing = smoothing});
     };
   };
-  ImageBatches train_batches(train_data, batch_fn(o.label_smoothing),
-                             last_batch_of(o.trainer.uneven) == LastBatch::kKeep);
+  ImageBatches train_batches(train_data, batch_fn(o.label_smoothing), joins(o.trainer.uneven));
   ImageBatches test_batches(test_data, batch_fn(0));
   Generator rng(seed + 1 + static_cast<uint64_t>(rank));
   const TrainResult result =

@@ -78,7 +78,7 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
                                                             .last_batch = last}),
                                         LoaderOptions{.workers = 1});
   };
-  const auto train_data = loader(Split::kTrain, setup.batch_size, LastBatch::kDrop);
+  const auto train_data = loader(Split::kTrain, setup.batch_size, setup.last_batch);
   const auto test_data = loader(Split::kTest, 77, LastBatch::kKeep);
   std::unique_ptr<RunDir> run_dir;
   if (group.rank() == 0) {
@@ -118,11 +118,12 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
     const Variable logits = net.forward(Variable(inputs));
     return image_result(logits, targets);
   };
-  ImageBatches train_batches(*train_data, [&](const Batch& batch) {
+  const auto train_batch = [&](const Batch& batch) {
     if (group.rank() == 0 && batches == setup.crash_at_batch) throw Crash("crash");
     ask_if(batches++ == setup.ask_at_batch);
     return result_of(setup.plain ? batch.inputs : with_noise(batch.inputs, rng), batch.targets);
-  });
+  };
+  ImageBatches train_batches(*train_data, train_batch, setup.last_batch == LastBatch::kKeep);
   ImageBatches test_batches(*test_data, [&](const Batch& batch) {
     ask_if(test_batches_run++ == setup.ask_at_test_batch);
     return result_of(batch.inputs, batch.targets);

@@ -18,6 +18,7 @@ struct Setup {
   int64_t batch_size = 32;
   int64_t epochs = 3;
   int64_t accumulate = 1;
+  LastBatch last_batch = LastBatch::kDrop;
   int64_t log_interval = 3;
   int64_t checkpoint_every = 4;
   double lr = 0.02;

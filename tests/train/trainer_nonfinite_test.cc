@@ -88,6 +88,46 @@ TEST_CASE("skip: the step leaves no trace, and is counted") {
   CHECK(checkpoint_of(dir / "run/last.safetensors").skipped_steps == 2);
 }
 
+TEST_CASE("skip, with a last batch that is not full: a run that died goes on to the same bits") {
+  const testing::TempDir dir;
+  // 1,438 images: 3 x 479 and 1, 4 x 359 and 2. Of the last batch the first ranks have none.
+  for (const auto& [ranks, batch] : {std::pair{3, 479}, {4, 359}}) {
+    for (const LastBatch last : {LastBatch::kDrop, LastBatch::kPad, LastBatch::kKeep}) {
+      CAPTURE(ranks);
+      CAPTURE(static_cast<int>(last));
+      const std::string name = str("run", ranks, "-", static_cast<int>(last));
+      // In the fourth step, which is a last batch but for kDrop.
+      Setup setup{.ranks = ranks,
+                  .batch_size = batch,
+                  .epochs = 4,
+                  .last_batch = last,
+                  .checkpoint_every = 1,
+                  .dir = dir / name,
+                  .spoil_rank = 0,
+                  .spoil_from = 3,
+                  .spoil_to = 4,
+                  .nonfinite = {.action = OnNonfinite::kSkip}};
+      CHECK(train(setup).steps_per_epoch == (last == LastBatch::kDrop ? 1 : 2));
+      const Checkpoint whole = checkpoint_of(dir / (name + "/last.safetensors"));
+      CHECK(whole.skipped_steps == 1);
+
+      setup.dir = dir / (name + "-dies");
+      // In the third step, of rank 0's batches that are not empty.
+      setup.crash_at_batch = last == LastBatch::kKeep ? 1 : 2;
+      CHECK_THROWS_WITH_AS(train(setup), doctest::Contains("crash"), Error);
+      setup.crash_at_batch = -1;
+      setup.resume = true;
+      setup.spoil_from = 1;  // counted from where it goes on
+      setup.spoil_to = 2;
+      CHECK(train(setup).resumed_step == 2);
+      const Checkpoint resumed = checkpoint_of(dir / (name + "-dies/last.safetensors"));
+      CHECK(resumed.skipped_steps == 1);
+      CHECK(same(resumed.model, whole.model));
+      CHECK(same(resumed.optimizer.tensors, whole.optimizer.tensors));
+    }
+  }
+}
+
 TEST_CASE("skip: many in a row are an error") {
   const testing::TempDir dir;
   Setup setup{.ranks = 3,

@@ -40,28 +40,37 @@ Items items(int64_t first, int64_t count) {
 
 struct Part {
   int64_t first, count;
+  int64_t second_first = 1000, second_count = 2;
 };
 
-/// An epoch of given parts; a second loss, alike for all batches, if wanted. Without items the loss
-/// is a mean over none, or there is none.
+/// An epoch of given parts; a second loss, alike for all batches or weighed, if wanted. Without
+/// items the loss is a mean over none, or there is none.
 class Source : public BatchSource {
  public:
-  Source(Net& net, std::vector<Part> parts, bool second, bool passes_over = false)
-      : net_(net), parts_(std::move(parts)), second_(second), passes_over_(passes_over) {}
+  Source(Net& net, std::vector<Part> parts, bool second, bool passes_over = false,
+         bool weighs_second = false)
+      : net_(net),
+        parts_(std::move(parts)),
+        second_(second),
+        passes_over_(passes_over),
+        weighs_second_(weighs_second) {}
 
   int64_t batches() const override { return static_cast<int64_t>(parts_.size()); }
   void begin_epoch(int64_t /*epoch*/, int64_t start) override { loaded_ = run_ = start; }
   bool load() override { return loaded_ < batches() && ++loaded_ > 0; }
   bool weighs() const override { return true; }
   int64_t weight() const override { return part(loaded_ - 1).count; }
+  bool weighs_second() const override { return weighs_second_; }
+  int64_t second_weight() const override { return part(loaded_ - 1).second_count; }
   BatchResult run() override {
     const Part& now = part(run_++);
     if (passes_over_ && now.count == 0) return {};
     const Items batch = items(now.first, now.count);
     BatchResult result{.loss = loss(batch), .counted = now.count, .samples = 1};
     if (second_)
-      result.second = {
-          .loss = loss(items(1000, 2)), .correct = Tensor::from<int64_t>({1}, {}), .counted = 2};
+      result.second = {.loss = loss(items(now.second_first, now.second_count)),
+                       .correct = Tensor::from<int64_t>({1}, {}),
+                       .counted = now.second_count};
     return result;
   }
 
@@ -73,7 +82,7 @@ class Source : public BatchSource {
 
   Net& net_;
   std::vector<Part> parts_;
-  bool second_, passes_over_;
+  bool second_, passes_over_, weighs_second_;
   int64_t loaded_ = 0, run_ = 0;
 };
 
@@ -82,6 +91,7 @@ struct Case {
   bool second = false;
   bool passes_over = false;
   bool find_unused = false;
+  bool weighs_second = false;
   DdpMode mode = DdpMode::kOverlapped;
   std::string dir = {};
 };
@@ -92,7 +102,8 @@ std::vector<std::vector<double>> train(const Case& wanted) {
   spawn(static_cast<int>(wanted.parts.size()), [&](ProcessGroup& group) {
     const auto rank = static_cast<size_t>(group.rank());
     Net net;
-    Source train_data(net, wanted.parts[rank], wanted.second, wanted.passes_over);
+    Source train_data(net, wanted.parts[rank], wanted.second, wanted.passes_over,
+                      wanted.weighs_second);
     Source test_data(net, {{static_cast<int64_t>(rank), static_cast<int64_t>(rank)}}, false);
     Timeline timeline;
     DataParallel ddp(
@@ -164,6 +175,21 @@ TEST_CASE("a rank without items may pass the model over, and what it accumulated
         CHECK(weights == ranks[0]);
       }
     }
+  }
+}
+
+TEST_CASE("both losses are means over all of their own items") {
+  const auto whole = train({.parts = {{{0, 9, 100, 5}}}, .second = true})[0];
+  const Case shared{.parts = {{{0, 7, 100, 1}}, {{7, 2, 101, 4}}, {{9, 0, 0, 0}}},
+                    .second = true,
+                    .passes_over = true,
+                    .weighs_second = true};
+  Case accumulated = shared;
+  accumulated.parts = {{{0, 3, 100, 1}, {3, 4, 0, 0}},
+                       {{7, 1, 101, 2}, {8, 1, 103, 2}},
+                       {{9, 0, 0, 0}, {9, 0, 0, 0}}};
+  for (const Case& wanted : {shared, accumulated}) {
+    for (const auto& weights : train(wanted)) CHECK(difference(weights, whole) < kRounding);
   }
 }
 

@@ -1,0 +1,29 @@
+// Shares: by how much the mean over one micro-batch's items is multiplied so that the gradients,
+// averaged over the ranks, are those of the mean over all items of a step.
+#pragma once
+
+#include "lockstep/distributed/global_count.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace lockstep {
+
+/// Of one step after the other. For a rank that trains by itself the step is its own.
+class Shares {
+ public:
+  /// Collective where the ranks share a step: `weights` are the numbers of items of this rank's
+  /// micro-batches. The answer of the others travels meanwhile.
+  void begin(std::vector<double> weights, ProcessGroup& group, bool together);
+  /// 0 for a micro-batch without items. Waits for the answer.
+  double of(int64_t micro_batch);
+
+ private:
+  std::vector<double> weights_;
+  double own_ = 0;
+  int ranks_ = 1;
+  std::optional<GlobalCount> all_;
+};
+
+}  // namespace lockstep
