@@ -47,9 +47,9 @@ class DataParallel {
   /// Collective: every rank of `group` calls it with a module of the same parameters. When names,
   /// shapes, dtypes or the frozen set differ, every rank throws ArgumentError with the first
   /// difference. Rank 0's parameters and buffers are copied to all ranks. Parameters that require
-  /// gradients move into one block of memory, and so do their gradients: make the optimizer
-  /// afterwards or before, but keep no tensors of theirs across this call and across the first
-  /// synchronised backward. `module` and `group` must outlive the wrapper.
+  /// gradients move into one block of memory, and so do their gradients: keep no tensors of theirs
+  /// across this call and the first synchronised backward. `module` and `group` must outlive the
+  /// wrapper, and that every backward that it is in: no hook and no reduction may destroy it.
   DataParallel(Module& module, ProcessGroup& group, DdpOptions options = {});
   ~DataParallel();
 

@@ -15,6 +15,7 @@
 #include "own_arguments.h"
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -152,7 +153,10 @@ int run_verify(const Flags& f) {
   for (const Fault& fault : parse_faults(f.faults)) check_fault(fault, f.nproc);
   const bool processes = launched() || !f.group.init_method.empty();
   if (f.backend == "gloo" && !processes) {
-    return launch_self({.nproc = f.nproc}, own_arguments());
+    const int code = launch_self({.nproc = f.nproc}, own_arguments());
+    // A rank that was killed is a failure like others; what ended all of them is told as it is.
+    const bool stopped = code == 128 + SIGINT || code == 128 + SIGTERM || code == 128 + SIGHUP;
+    return code > 128 && !stopped ? 1 : code;
   }
   VerifyOptions options = options_of(f);
   const VerifyModel model = [&f] { return make_model_of(f); };

@@ -37,27 +37,30 @@ class GlooGroup : public comm::QueuedGroup {
   /// part of another.
   GlooGroup(std::shared_ptr<Store> store, std::string prefix, int rank, std::vector<int> ranks,
             const GlooGroupOptions& options, std::shared_ptr<comm::RankWatch> watch)
-      : QueuedGroup(rank, static_cast<int>(ranks.size())),
+      : QueuedGroup(rank, static_cast<int>(ranks.size()), options.observed),
         store_(std::move(store)),
         prefix_(std::move(prefix)),
         options_(options),
         ranks_(std::move(ranks)),
         context_(comm::connect_gloo(*store_, prefix_, rank, ranks_, options)),
-        watch_(watch != nullptr ? std::move(watch) : new_watch()),
+        watch_(watch != nullptr || !options.observed ? std::move(watch) : new_watch()),
         signatures_(ranks_.size()),
         sent_(ranks_.size()),
         received_(ranks_.size()) {
     start();
+    if (watch_ == nullptr) return;
     watched_ = watch_->attach({prefix_, rank, ranks_, log()},
                               [this](std::string why) { abort(std::move(why)); });
   }
   ~GlooGroup() override {
-    watch_->detach(watched_);
+    if (watch_ != nullptr) watch_->detach(watched_);
     stop();
   }
 
   const char* backend() const override { return "gloo"; }
-  void collect_logs(comm::LogCollection& into) const override { watch_->collect_logs(into); }
+  void collect_logs(comm::LogCollection& into) const override {
+    if (watch_ != nullptr) watch_->collect_logs(into);
+  }
 
  protected:
   void run(Op& op) override {
@@ -264,6 +267,7 @@ class GlooGroup : public comm::QueuedGroup {
   /// The message of an operation in which a connection was lost or Gloo's patience ended.
   std::string why_lost(const Op& op, const std::string& gloo_message) {
     const bool late = gloo_message.find("imed out") != std::string::npos;
+    if (watch_ == nullptr) return str(describe(op), ": ", comm::kPeerLost, ": ", gloo_message);
     bool certain = false;
     const std::string who = watch_->explain(*watched_, op, late, certain);
     return str(describe(op), ": ", comm::kPeerLost, ": in collective ", op.collective,

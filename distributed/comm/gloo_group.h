@@ -19,6 +19,9 @@ struct GlooGroupOptions {
   std::chrono::milliseconds start_timeout{60'000};
   /// After so long in one operation, one of the ranks that wait logs whom for (base/log.h).
   std::chrono::milliseconds stall_warning{10'000};
+  /// false: no thread watches, nothing is written down, and who is to blame for a failure is not
+  /// found. To measure what it costs (bench/observing_cost).
+  bool observed = true;
 };
 
 /// Before each collective the ranks compare what they are about to do, by an all-gather of 32

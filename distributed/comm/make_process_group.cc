@@ -106,6 +106,15 @@ JoinedGroup join_process_group(const ProcessGroupOptions& options) {
   check((backend != "gloo" && backend != "nccl") || rank.has_value(),
         "make_process_group: RANK and WORLD_SIZE are not set; start the program with `lockstep "
         "launch --nproc N -- program`");
+  if (!rank && !has_launcher()) {
+    // Whoever says where or how the ranks meet does not mean to be alone.
+    const char* said = !options.init_method.empty() ? "where the ranks meet (init method)"
+                       : !options.interface.empty() ? "an interface for the ranks"
+                                                    : nullptr;
+    check(said == nullptr, "make_process_group: wanted RANK and WORLD_SIZE beside ", said,
+          ", got none, so that this process would be alone; set them for every rank, start the "
+          "program with `lockstep launch --nproc N -- program`, or leave the other out");
+  }
   if (!rank || backend == "single") return {make_single_group(), comm::place_alone()};
   return join(*rank, options);
 }

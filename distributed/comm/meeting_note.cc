@@ -34,6 +34,8 @@ MeetingNote::MeetingNote(std::string path, const MeetingPlace& place) : path_(st
   if (fd < 0) throw failed(path_, "write");
   const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                        ::fsync(fd) == 0;
+  struct stat info {};
+  if (::fstat(fd, &info) == 0) file_ = info.st_ino;
   ::close(fd);
   if (!written || std::rename(own.c_str(), path_.c_str()) != 0) {
     const IoError error = failed(path_, "write");
@@ -42,7 +44,10 @@ MeetingNote::MeetingNote(std::string path, const MeetingPlace& place) : path_(st
   }
 }
 
-MeetingNote::~MeetingNote() { ::unlink(path_.c_str()); }
+MeetingNote::~MeetingNote() {
+  struct stat there {};
+  if (::lstat(path_.c_str(), &there) == 0 && there.st_ino == file_) ::unlink(path_.c_str());
+}
 
 std::optional<MeetingPlace> read_meeting_note(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);

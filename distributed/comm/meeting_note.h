@@ -14,7 +14,7 @@ struct MeetingPlace {
   std::string job;  // may be empty
 };
 
-/// The file, for as long as this lives.
+/// The file, for as long as this lives, unless another job has replaced it.
 class MeetingNote {
  public:
   /// Replaces whatever file is there, at once: a reader sees the old one or the whole new one.
@@ -26,6 +26,7 @@ class MeetingNote {
 
  private:
   std::string path_;
+  uint64_t file_ = 0;  // its number in the file system
 };
 
 /// Nothing if there is no such file, or if it says something else. Throws IoError if it cannot be

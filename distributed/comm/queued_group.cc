@@ -44,6 +44,7 @@ void QueuedWork::complete(std::optional<std::string> error) {
 }
 
 void QueuedGroup::collect_logs(LogCollection& into) const {
+  if (log_ == nullptr) return;
   std::vector<int> ranks(static_cast<size_t>(size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   into.groups.push_back({backend(), rank(), std::move(ranks), log_});
@@ -51,7 +52,7 @@ void QueuedGroup::collect_logs(LogCollection& into) const {
 
 void QueuedGroup::started(Op& op) {
   op.start_ns = steady_now_ns();
-  log_->started(op);
+  if (log_) log_->started(op);
 }
 
 void QueuedGroup::start() {
@@ -85,7 +86,7 @@ WorkPtr QueuedGroup::submit(Op op) {
     }
     work->op().sequence = sequence_++;
     work->op().collective = work->op().point_to_point() ? collectives_ : collectives_++;
-    log_->queued(work->op());
+    if (log_) log_->queued(work->op());
     queue_.push_back(work);
   }
   wake_.notify_one();
@@ -104,7 +105,7 @@ void QueuedGroup::work_loop() {
       busy_ = true;
     }
     std::optional<std::string> error;
-    log_->begun(work->op());
+    if (log_) log_->begun(work->op());
     try {
       const OpLabel label(work->op().label);  // of what run() issues in turn
       failpoint("queued_group.before_run");
@@ -114,7 +115,7 @@ void QueuedGroup::work_loop() {
     }
     // First the group, then the work: whoever has seen the work fail must find the group failed.
     if (error) fail(*error);
-    log_->finished(work->op(), !error);
+    if (log_) log_->finished(work->op(), !error);
     {
       const std::lock_guard lock(mutex_);
       busy_ = false;
@@ -133,10 +134,10 @@ void QueuedGroup::fail(std::string reason) {
     reason_ = reason;
     pending.swap(queue_);
   }
-  log_->group_failed(reason);
+  if (log_) log_->group_failed(reason);
   interrupt(reason);
   for (const auto& work : pending) {
-    log_->finished(work->op(), false);
+    if (log_) log_->finished(work->op(), false);
     work->complete(reason);
   }
 }

@@ -42,7 +42,9 @@ class QueuedWork : public Work {
 
 class QueuedGroup : public GroupBase, public OpLogSource {
  public:
-  using GroupBase::GroupBase;
+  /// `logs`: false for a group that writes nothing down.
+  QueuedGroup(int rank, int size, bool logs = true)
+      : GroupBase(rank, size), log_(logs ? std::make_shared<OpLog>() : nullptr) {}
 
   void abort(std::string reason) final { fail(std::move(reason)); }
   void collect_logs(LogCollection& into) const override;
@@ -79,7 +81,7 @@ class QueuedGroup : public GroupBase, public OpLogSource {
   std::string reason_;
   int64_t sequence_ = 0;
   int64_t collectives_ = 0;
-  const std::shared_ptr<OpLog> log_ = std::make_shared<OpLog>();
+  const std::shared_ptr<OpLog> log_;  // may be null
   std::thread worker_;
 };
 

@@ -113,28 +113,7 @@ std::string job_of_hydra(const RankEnv& rank) {
   return "";
 }
 
-}  // namespace
-
-bool master_port_is_taken_by_torchrun(const Environment& env) {
-  return env("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
-}
-
-std::string first_host_of(const std::string& node_list) {
-  std::string host;
-  for (size_t i = 0; i < node_list.size() && node_list[i] != ',';) {
-    if (node_list[i] != '[') {
-      host += node_list[i++];
-      continue;
-    }
-    const size_t close = node_list.find(']', i);
-    if (close == node_list.npos) return "";
-    host += node_list.substr(i + 1, node_list.find_first_of(",-]", i) - i - 1);
-    i = close + 1;
-  }
-  return host;
-}
-
-std::optional<RankEnv> rank_from_env(const Environment& env) {
+std::optional<RankEnv> told_by_launcher(const Environment& env) {
   const auto text = [&](const char* name) { return env(name).value_or(""); };
   if (env("RANK") || env("WORLD_SIZE")) {
     RankEnv info = read(env, kPlain);
@@ -162,8 +141,36 @@ std::optional<RankEnv> rank_from_env(const Environment& env) {
                     text("SLURM_STEP_ID"));
     info->first_host = first_host_of(text("SLURM_STEP_NODELIST"));
   }
-  if (info && info->world_size == 1) return std::nullopt;
   return info;
 }
+
+}  // namespace
+
+bool master_port_is_taken_by_torchrun(const Environment& env) {
+  return env("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+}
+
+std::string first_host_of(const std::string& node_list) {
+  std::string host;
+  for (size_t i = 0; i < node_list.size() && node_list[i] != ',';) {
+    if (node_list[i] != '[') {
+      host += node_list[i++];
+      continue;
+    }
+    const size_t close = node_list.find(']', i);
+    if (close == node_list.npos) return "";
+    host += node_list.substr(i + 1, node_list.find_first_of(",-]", i) - i - 1);
+    i = close + 1;
+  }
+  return host;
+}
+
+std::optional<RankEnv> rank_from_env(const Environment& env) {
+  auto info = told_by_launcher(env);
+  const bool alone = info && info->starter != kPlain.starter && info->world_size == 1;
+  return alone ? std::nullopt : info;
+}
+
+bool has_launcher(const Environment& env) { return told_by_launcher(env).has_value(); }
 
 }  // namespace lockstep

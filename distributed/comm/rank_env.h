@@ -33,6 +33,10 @@ struct RankEnv {
 /// the variable and the remedy.
 std::optional<RankEnv> rank_from_env(const Environment& env = process_environment());
 
+/// Whether any of these is there: false for a process without a launcher, true for the one process
+/// of mpirun or srun.
+bool has_launcher(const Environment& env = process_environment());
+
 /// Whether torchrun's own store listens on MASTER_PORT, so that ours cannot.
 bool master_port_is_taken_by_torchrun(const Environment& env);
 

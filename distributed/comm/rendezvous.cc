@@ -20,6 +20,7 @@ using std::chrono::steady_clock;
 
 // For a store that may be there no longer.
 constexpr milliseconds kTry{500};
+constexpr const char* kMeeting = "meeting";  // this start's name in the store
 
 milliseconds left_until(steady_clock::time_point deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
@@ -71,13 +72,38 @@ std::shared_ptr<Store> met(std::shared_ptr<Store> store, const RankInfo& info,
   std::iota(ranks.begin(), ranks.end(), 0);
   failpoint("rendezvous.after_hello");
   try {
-    comm::StartStore start(*store, "meeting", info.rank, std::move(ranks));
+    comm::StartStore start(*store, kMeeting, info.rank, std::move(ranks));
     start.run([&] { meet(start, info, deadline, timeout); });
   } catch (const Error&) {
     store.reset();
     throw;
   }
   return store;
+}
+
+/// Rank 0's store; throws ArgumentError, and tells the ranks there, if this job's store is served
+/// at that port already.
+std::shared_ptr<Store> serve_store(const TcpStoreOptions& options) {
+  try {
+    return std::make_shared<TcpStore>(options);
+  } catch (const CommError&) {
+    TcpStoreOptions client = options;
+    client.serve = false;
+    client.rank = -1;
+    client.timeout = kTry;
+    std::unique_ptr<TcpStore> there;
+    try {
+      there = std::make_unique<TcpStore>(client);
+    } catch (const CommError&) {
+      // Another program's port, or another job's.
+    }
+    if (there == nullptr) throw;
+    const std::string why =
+        str("rendezvous: two processes have RANK 0 at ", options.host, ":", options.port,
+            "; every process needs its own, and every job its own MASTER_PORT");
+    comm::StartStore(*there, kMeeting, 0, {}).tell_failure(why);
+    throw ArgumentError(why);
+  }
 }
 
 /// Rank 0's store at the place that the file tells, as soon as somebody serves it.
@@ -116,13 +142,14 @@ std::shared_ptr<Store> store_of_file(RankInfo& info, const std::string& path,
 std::shared_ptr<Store> join_store(const RankInfo& info, const std::string& token,
                                   milliseconds timeout) {
   const auto deadline = steady_clock::now() + timeout;
-  auto store = std::make_shared<TcpStore>(TcpStoreOptions{.host = info.master_addr,
-                                                          .port = info.master_port,
-                                                          .serve = info.rank == 0,
-                                                          .token = token,
-                                                          .rank = info.rank,
-                                                          .timeout = timeout,
-                                                          .answer_timeout = timeout});
+  const TcpStoreOptions options{.host = info.master_addr,
+                                .port = info.master_port,
+                                .serve = info.rank == 0,
+                                .token = token,
+                                .rank = info.rank,
+                                .timeout = timeout,
+                                .answer_timeout = timeout};
+  auto store = options.serve ? serve_store(options) : std::make_shared<TcpStore>(options);
   return met(std::move(store), info, deadline, timeout);
 }
 

@@ -12,6 +12,7 @@
 #include "lockstep/train/trained_resnet.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace lockstep::train_resnet {
@@ -79,6 +80,11 @@ void evaluate_checkpoint(const Options& o, ProcessGroup& group, const RankPlace&
   ImageBatches batches(loader, batch_fn);
   const Autocast precision(precision_of(amp_of(trained.traits)));  // as in the run
   const Meter::Result result = evaluate(*trained.model, batches, group);
+  if (!std::isfinite(result.loss)) {
+    throw Error(str("evaluate ", trained.path,
+                    ": the loss on the test images is not a finite number: the "
+                    "weights are not finite, or too large; evaluate an earlier checkpoint"));
+  }
   if (group.rank() != 0) return;
   std::printf("%s: %s%s; %s\n", trained.path.c_str(), trained.name.c_str(),
               trained.averaged ? ", averaged weights" : "", flags.dataset.c_str());

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -108,6 +109,19 @@ TEST_CASE("file rendezvous: a rank 0 that does not come, a folder that is not th
   const MeetingNote note(dir / "meet", {"127.0.0.1", gone, "old", ""});
   CHECK(contains(join(1, 2, dir / "meet", "", store, milliseconds(100)),
                  "unless an earlier job has left the file"));
+}
+
+TEST_CASE("meeting note: one that another job has put in its place stays") {
+  const testing::TempDir dir;
+  const std::string path = dir / "note";
+  std::optional<MeetingNote> first, second;
+  first.emplace(path, comm::MeetingPlace{"10.0.0.1", 1, "first", ""});
+  second.emplace(path, comm::MeetingPlace{"10.0.0.2", 2, "second", ""});
+  first.reset();
+  REQUIRE(read_meeting_note(path).has_value());
+  CHECK(read_meeting_note(path)->token == "second");
+  second.reset();
+  CHECK(std::filesystem::is_empty(dir.path()));
 }
 
 TEST_CASE("meeting note: whole, for its owner only, and no more than a note") {

@@ -174,6 +174,29 @@ TEST_CASE("gloo: a rank may leave right after its last operation") {
   }
 }
 
+TEST_CASE("gloo: a group that nobody watches works, and fails, all the same") {
+  const GlooGroupOptions unwatched{.timeout = milliseconds(5000), .observed = false};
+  for (const std::string& error : run(
+           3,
+           [](ProcessGroup& g) {
+             testing::check_collectives(g);
+             testing::check_ring_and_split(g);
+           },
+           unwatched)) {
+    CHECK(error == "");
+  }
+  const auto errors = run(
+      3,
+      [](ProcessGroup& g) {
+        if (g.rank() == 1) throw Error("leaves");
+        g.barrier()->wait();
+      },
+      unwatched);
+  for (const size_t r : {0, 2}) {
+    CHECK_MESSAGE(contains(errors[r], "barrier(): a peer was lost or is late: "), errors[r]);
+  }
+}
+
 TEST_CASE("gloo: a rank that cannot connect says why to all") {
   const auto begin = steady_clock::now();
   const auto errors = run(

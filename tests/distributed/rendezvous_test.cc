@@ -96,6 +96,17 @@ TEST_CASE("make_process_group: the backends") {
                  "RANK and WORLD_SIZE are not set"));
   CHECK(contains(message_of([] { make_process_group({.backend = "nccl"}); }),
                  "RANK and WORLD_SIZE are not set"));
+  // Whoever says how the ranks meet does not mean to be alone; the one process of mpirun may be.
+  for (const ProcessGroupOptions& options :
+       {ProcessGroupOptions{.init_method = "tcp://a:1"}, ProcessGroupOptions{.interface = "lo"}}) {
+    const std::string message = message_of([&] { make_process_group(options); });
+    CHECK_MESSAGE(contains(message, "wanted RANK and WORLD_SIZE beside "), message);
+    setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+    setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+    CHECK(std::string(make_process_group(options)->backend()) == "single");
+    unsetenv("OMPI_COMM_WORLD_RANK");
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+  }
   set_environment(kGood);
   CHECK(contains(message_of([] { make_process_group({.backend = "single"}); }), "WORLD_SIZE is 3"));
   const uint16_t port = TcpStore({.serve = true, .token = "t"}).port();

@@ -69,6 +69,12 @@ TEST_CASE("evaluate gives what training printed, on any number of processes") {
   refused({last, "--image-size", "32"}, 2, "--image-size is for");
   refused({dir / "none.safetensors"}, 1, "none.safetensors");
   refused({run + "/metrics.jsonl"}, 1, "metrics.jsonl");
+  // A float of ones everywhere is no number.
+  std::string spoilt = read_text(weights);
+  std::fill(spoilt.end() - 40, spoilt.end(), '\xff');
+  write_file(dir / "spoilt.safetensors", spoilt);
+  refused({dir / "spoilt.safetensors", "--model", "resnet8", "--dataset", "digits"}, 1,
+          "is not a finite number");
   const auto before = run_trainer({"--epochs", "3", "evaluate", last});
   CHECK(before->exit_code() == 2);
   CHECK_MESSAGE(has(before->err(), "--epochs is for training"), before->err());

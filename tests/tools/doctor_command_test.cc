@@ -5,6 +5,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <chrono>
+#include <cstdio>
+
 namespace lockstep {
 namespace {
 
@@ -51,6 +54,24 @@ TEST_CASE("doctor: a contradiction in the environment is a problem") {
   const auto nowhere = doctor({{"HOME", home.path().string()}, {"TMPDIR", "/proc/nothing"}});
   CHECK(nowhere->exit_code() == 1);
   CHECK(contains(nowhere->out(), "cannot be written"));
+}
+
+TEST_CASE("doctor: a loopback that is down is found soon") {
+  const std::vector<std::string> apart{"unshare", "--user", "--map-root-user", "--net"};
+  auto try_it = apart, command = apart;
+  try_it.emplace_back("true");
+  Process allowed(try_it, {});
+  if (allowed.wait() != 0) {
+    std::puts("SKIPPED: no network namespaces here");
+    return;
+  }
+  command.insert(command.end(), {testing::program_path("tools/lockstep"), "doctor"});
+  const auto begin = std::chrono::steady_clock::now();
+  Process run(command, {});
+  CHECK(run.wait() == 1);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  CHECK_MESSAGE(contains(run.out(), "problem: two ranks of this machine cannot work together: "),
+                run.out());
 }
 
 TEST_CASE("doctor: for programs") {

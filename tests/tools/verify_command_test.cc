@@ -59,6 +59,12 @@ TEST_CASE("verify over processes: rounding at three ranks, not a bit at two") {
         std::string::npos);
 }
 
+TEST_CASE("a rank that is killed is a failure as others are") {
+  const Ended ended = verify({"--backend", "gloo", "--steps", "2", "--fault", "die:rank=1,step=2"});
+  CHECK(ended.code == 1);
+  CHECK_MESSAGE(ended.err.find("rank 1 was killed by signal 9") != std::string::npos, ended.err);
+}
+
 TEST_CASE("what cannot be verified is a wrong usage") {
   for (const auto& [arguments, words] :
        std::vector<std::pair<std::vector<std::string>, std::string>>{

@@ -15,6 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+// Both ranks are here: who does not answer by then does not at all.
+constexpr milliseconds kConnect{2000};
 constexpr int kRepeats = 5;
 constexpr int64_t kElements = 25 * (int64_t{1} << 20) / 4;
 
@@ -22,7 +24,7 @@ Loopback run_rank(int rank, uint16_t port, const std::string& token) {
   Loopback result;
   try {
     auto store = std::make_shared<TcpStore>(
-        TcpStoreOptions{.port = port, .token = token, .timeout = milliseconds(5000)});
+        TcpStoreOptions{.port = port, .token = token, .timeout = kConnect});
     const auto group =
         make_gloo_group(std::move(store), "doctor", rank, 2,
                         {.timeout = milliseconds(10'000), .start_timeout = milliseconds(5000)});
@@ -53,7 +55,7 @@ Loopback run_rank(int rank, uint16_t port, const std::string& token) {
 Loopback measure_loopback() {
   try {
     const std::string token = make_job_token();
-    const TcpStore store({.serve = true, .token = token});
+    const TcpStore store({.serve = true, .token = token, .timeout = kConnect});
     Loopback other;
     std::thread peer([&] { other = run_rank(1, store.port(), token); });
     Loopback result = run_rank(0, store.port(), token);
