@@ -136,8 +136,8 @@ TEST_CASE("schedules") {
   const Schedule steps = schedule({"--lr-scheduler", "step", "--lr-step-size", "1", "--lr-gamma",
                                    "0.5", "--warmup-steps", "5"});
   CHECK(steps(15) == Approx(0.5));
-  const Schedule stable = schedule({"--lr-scheduler", "warmup-stable-decay", "--lr-pct-decay",
-                                    "0.25", "--warmup-steps", "4"});
+  const Schedule stable = schedule(
+      {"--lr-scheduler", "warmup-stable-decay", "--lr-pct-decay", "0.25", "--warmup-steps", "4"});
   CHECK(stable(0) == Approx(0.25));
   CHECK(stable(4) == 1);
   CHECK(stable(30) == 1);
