@@ -16,8 +16,9 @@ run "tidy" tools/tidy.sh
 run "pages" tools/check_docs.sh
 if [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
   run "cuda plans" bazel test --config=opt --config=cuda //tests/cuda/plans
+  run "cuda pack" tests/tools/gpu_pack.sh
 else
-  results+=("skipped cuda plans: no nvcc in ${CUDA_HOME:-/usr/local/cuda}/bin")
+  results+=("skipped cuda plans, cuda pack: no nvcc in ${CUDA_HOME:-/usr/local/cuda}/bin")
 fi
 run "bazel consumer" tests/consumers/bazel.sh
 run "asan + ubsan" tools/test.sh --config=asan

@@ -1,5 +1,7 @@
 #include "lockstep/train/most_likely.h"
 
+#include "lockstep/tensor/ops/copy.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,7 +12,7 @@ namespace lockstep {
 
 void print_most_likely(const Tensor& logits, int64_t top,
                        const std::function<std::string(int64_t)>& name) {
-  const std::vector<float> values = logits.to_vector<float>();
+  const std::vector<float> values = ops::to_device(logits, Device::cpu()).to_vector<float>();
   const double most = *std::max_element(values.begin(), values.end());
   double sum = 0;
   for (const float value : values) sum += std::exp(value - most);

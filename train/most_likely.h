@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-/// Prints the `top` largest of softmax(logits), f32 of one row, as "   52.10 %  name", the first
-/// among equals first.
+/// Prints the `top` largest of softmax(logits), f32 of one row on any device, as "   52.10 % name",
+/// the first among equals first.
 void print_most_likely(const Tensor& logits, int64_t top,
                        const std::function<std::string(int64_t)>& name);
 

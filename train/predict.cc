@@ -5,6 +5,7 @@
 #include "lockstep/data/image/decode.h"
 #include "lockstep/data/image/view.h"
 #include "lockstep/io/file.h"
+#include "lockstep/tensor/ops/copy.h"
 #include "lockstep/train/data_flags.h"
 #include "lockstep/train/most_likely.h"
 #include "lockstep/train/trained_resnet.h"
@@ -62,9 +63,13 @@ void add_predict_flags(CLI::App& app, const std::string& command, PredictFlags& 
                  "Take the names of the classes from here; not given: from the checkpoint");
   app.add_option("--top", flags.top, "The most likely classes to show")
       ->check(CLI::Range(1, 1000000));
+  add_device_flag(app, flags.device);
 }
 
 int predict(const PredictFlags& flags, const char* program) {
+  const std::string wrong = wrong_device_flags(flags.device);
+  if (!wrong.empty()) throw ArgumentError(wrong);
+  const Device device = use_device(flags.device);
   const TrainedResNet trained = load_trained_resnet(flags.checkpoint);
   DataFlags data;
   data.dataset.clear();
@@ -72,6 +77,7 @@ int predict(const PredictFlags& flags, const char* program) {
   const ImageView view = view_of(data, trained);
   const std::vector<std::string> names = class_names(flags, data, trained);
   const int64_t size = view.options().size;
+  trained.model->to(device);
 
   const NoGrad no_grad;
   int code = 0;
@@ -87,7 +93,7 @@ int predict(const PredictFlags& flags, const char* program) {
     }
     view.evaluation(image, {input.mutable_data<float>(), static_cast<size_t>(input.numel())});
     std::printf("%s\n", path.c_str());
-    print_most_likely((*trained.model)(Variable(input)).data(), flags.top,
+    print_most_likely((*trained.model)(Variable(ops::to_device(input, device))).data(), flags.top,
                       [&](int64_t i) { return names[static_cast<size_t>(i)]; });
   }
   return code;

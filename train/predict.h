@@ -1,6 +1,8 @@
 // What a trained ResNet sees in image files: a command of more than one program.
 #pragma once
 
+#include "lockstep/train/device_flag.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,6 +18,7 @@ struct PredictFlags {
   std::vector<std::string> images;
   std::string data_dir;
   int64_t top = 5;
+  DeviceFlag device;
 };
 
 /// `command` is how the program calls it, for the example: "lockstep predict".

@@ -104,6 +104,8 @@ std::string wrong_trainer_flags(const CLI::App& app, const TrainerFlags& flags) 
   if (flags.uneven.uneven == "join" && flags.ddp.static_graph) {
     return "--uneven join lets ranks without samples use no parameter; it takes no --static-graph";
   }
+  const std::string wrong_device = wrong_device_flags(flags.device);
+  if (!wrong_device.empty()) return wrong_device;
   if (!named_device(flags.device).is_cpu() &&
       (flags.group.canonical || !flags.group.emulated_link.empty())) {
     return "--canonical and --emulated-link move gradients through host memory; they take no "

@@ -64,7 +64,8 @@ struct TrainerWords {
   std::string seeded = "the weights, the order of the data, the augmentation";
 };
 
-/// --epochs, --max-steps, batch sizes, --uneven, --grad-accum-steps, --amp, --device.
+/// --epochs, --max-steps, batch sizes, --uneven, --grad-accum-steps, --amp, --device,
+/// --tf32.
 void add_loop_flags(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);
 void add_eval_batch_size(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);
 void add_seed_flag(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);

@@ -79,7 +79,7 @@ TrainingRun::TrainingRun(const char* program, const TrainerFlags& flags, Process
       group_(group),
       place_(place),
       threads_(set_threads(flags.threads, place)),
-      device_(device_of(flags.device)),
+      device_(use_device(flags.device)),
       progress_(group.rank() == 0 ? stdout : nullptr),
       faults_(parse_faults(flags.faults), group) {}
 
@@ -197,7 +197,8 @@ void TrainingRun::introduce(const TrainingTask& task) {
           accumulated > 1 ? str(" x ", accumulated, " accumulated") : "", "; gradients ",
           flags_.ddp.mode, hook_ == nullptr ? "" : ", by the hook " + flags_.ddp.comm_hook,
           flags_.amp.amp == "off" ? "" : "; mixed precision, " + flags_.amp.amp,
-          device_.is_cpu() ? "" : "; on " + flags_.device.device));
+          device_.is_cpu() ? "" : "; on " + flags_.device.device,
+          flags_.device.tf32 ? ", products in TF32" : ""));
   const std::string notice = device_.is_cpu() ? amp_notice(flags_.amp) : "";
   if (!notice.empty()) say(notice);
   for (const std::string& warning : fault_warnings(flags_.faults)) say(warning);

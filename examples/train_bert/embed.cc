@@ -7,6 +7,7 @@
 #include "lockstep/io/file.h"
 #include "lockstep/models/bert.h"
 #include "lockstep/models/sentence_embedding.h"
+#include "lockstep/tensor/ops/copy.h"
 #include "lockstep/train/bert_task.h"
 #include "lockstep/train/trained_bert.h"
 
@@ -57,12 +58,14 @@ class Texts final : public TextDataset {
 void embed(const EmbedOptions& o) {
   const NoGrad no_grad;
   check_vector_file(o.output);
+  const Device device = use_device(o.device);
   const TrainedBert trained = find_trained_bert(o.checkpoint);
   const WordPiece tokenizer = read_tokenizer(trained.folder, trained.config);
   const std::vector<std::string> lines = lines_of(o.file);
   Generator rng(0);
   BertModel model(trained.config, rng, /*with_pooler=*/false);
   load_trained_bert(trained, model, {.strict = false});
+  model.to(device);
   model.eval();
   const int64_t longest = std::min(o.max_seq_length, trained.config.max_position_embeddings);
   const auto texts = std::make_shared<Texts>(text_examples(lines, {}, tokenizer, longest), longest,
@@ -75,8 +78,9 @@ void embed(const EmbedOptions& o) {
   float* to = vectors.mutable_data<float>();
   loader.begin_epoch(0);
   while (const std::optional<TextBatch> batch = loader.next()) {
-    const Variable sequence = model(bert_input(*batch)).sequence;
-    const Tensor part = sentence_embeddings(sequence, batch->padding).data();
+    const Variable sequence = model(bert_input(to_device(*batch, device))).sequence;
+    const Variable found = sentence_embeddings(sequence, batch->padding);
+    const Tensor part = ops::to_device(found.data(), Device::cpu());
     to = std::copy_n(part.data<float>(), part.numel(), to);
   }
   write_vectors(o.output, vectors);

@@ -171,6 +171,7 @@ CLI::App* add_predict(CLI::App& app, PredictOptions& o) {
   add_checkpoint(*command, o.checkpoint);
   command->add_option("texts", o.texts, "Texts with [MASK] in them")->required();
   command->add_option("--top", o.top, "How many to show")->check(CLI::Range(1, 1000000));
+  add_device_flag(*command, o.device);
   return command;
 }
 
@@ -188,6 +189,7 @@ CLI::App* add_embed(CLI::App& app, EmbedOptions& o) {
       ->add_option("--max-seq-length", o.max_seq_length, "Longer texts are cut to so many tokens")
       ->check(within(8, kMostTokens, "a number from 8 to 2^20"));
   command->add_option("--batch-size", o.batch_size, "Texts at once")->check(CLI::Range(1, 1 << 20));
+  add_device_flag(*command, o.device);
   return command;
 }
 
@@ -246,6 +248,8 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
   const auto code = parse_command_line(app, arguments, [&]() -> std::string {
     if (pretrain->parsed()) return wrong_trainer_flags(*pretrain, o.pretrain.trainer);
     if (finetune->parsed()) return wrong_finetune_flags(*finetune, o.finetune);
+    if (predict->parsed()) return wrong_device_flags(o.predict.device);
+    if (embed->parsed()) return wrong_device_flags(o.embed.device);
     return "";
   });
   if (code) return code;

@@ -53,6 +53,7 @@ struct PredictOptions {
   std::string checkpoint;
   std::vector<std::string> texts;
   int64_t top = 5;
+  DeviceFlag device;
 };
 
 struct EmbedOptions {
@@ -61,6 +62,7 @@ struct EmbedOptions {
   std::string output;  // empty: standard output, as TSV
   int64_t max_seq_length = 256;
   int64_t batch_size = 32;
+  DeviceFlag device;
 };
 
 enum class Command { kPretrain, kFinetune, kPredict, kEmbed };

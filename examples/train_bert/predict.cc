@@ -3,6 +3,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/text/labelled_text.h"
 #include "lockstep/models/bert.h"
+#include "lockstep/tensor/ops/copy.h"
 #include "lockstep/train/most_likely.h"
 #include "lockstep/train/trained_bert.h"
 
@@ -18,7 +19,8 @@ struct Input {
   Tensor masked;  // positions of [MASK], i64 [M]
 };
 
-Input input_of(const std::string& text, const WordPiece& tokenizer, int64_t longest) {
+Input input_of(const std::string& text, const WordPiece& tokenizer, int64_t longest,
+               Device device) {
   const Vocabulary& vocabulary = tokenizer.vocabulary();
   std::vector<int32_t> tokens{vocabulary.classify()};
   tokenizer.encode_with_special(text, tokens);
@@ -31,18 +33,20 @@ Input input_of(const std::string& text, const WordPiece& tokenizer, int64_t long
     if (tokens[static_cast<size_t>(i)] == vocabulary.mask()) masked.push_back(i);
   }
   const auto count = static_cast<int64_t>(masked.size());
-  return {Tensor::from(ids, {1, length}), Tensor::from(masked, {count})};
+  return {ops::to_device(Tensor::from(ids, {1, length}), device),
+          ops::to_device(Tensor::from(masked, {count}), device)};
 }
 
-void predict_words(const PredictOptions& o, const TrainedBert& trained,
-                   const WordPiece& tokenizer) {
+void predict_words(const PredictOptions& o, const TrainedBert& trained, const WordPiece& tokenizer,
+                   Device device) {
   Generator rng(0);
   BertForPreTraining model(trained.config, rng, trained.predicts_next_sentence);
   load_trained_bert(trained, model);
+  model.to(device);
   model.eval();
   const Vocabulary& vocabulary = tokenizer.vocabulary();
   for (const std::string& text : o.texts) {
-    const Input input = input_of(text, tokenizer, trained.config.max_position_embeddings);
+    const Input input = input_of(text, tokenizer, trained.config.max_position_embeddings, device);
     check(input.masked.numel() > 0, "predict: wanted a text with [MASK] in it, got ", text);
     const Tensor logits = model({.ids = input.ids}, input.masked).prediction_logits.data();
     std::printf("%s\n", text.c_str());
@@ -57,13 +61,14 @@ void predict_words(const PredictOptions& o, const TrainedBert& trained,
 }
 
 void predict_classes(const PredictOptions& o, const TrainedBert& trained,
-                     const WordPiece& tokenizer) {
+                     const WordPiece& tokenizer, Device device) {
   Generator rng(0);
   BertForSequenceClassification model(trained.config, rng);
   load_trained_bert(trained, model);
+  model.to(device);
   model.eval();
   for (const std::string& text : o.texts) {
-    const Input input = input_of(text, tokenizer, trained.config.max_position_embeddings);
+    const Input input = input_of(text, tokenizer, trained.config.max_position_embeddings, device);
     std::printf("%s\n", text.c_str());
     print_most_likely(model({.ids = input.ids}).data(), o.top, [&](int64_t i) {
       const auto at = static_cast<size_t>(i);
@@ -76,14 +81,15 @@ void predict_classes(const PredictOptions& o, const TrainedBert& trained,
 
 void predict(const PredictOptions& o) {
   const NoGrad no_grad;
+  const Device device = use_device(o.device);
   const TrainedBert trained = find_trained_bert(o.checkpoint);
   const WordPiece tokenizer = read_tokenizer(trained.folder, trained.config);
-  if (trained.classifies) return predict_classes(o, trained, tokenizer);
+  if (trained.classifies) return predict_classes(o, trained, tokenizer, device);
   if (!trained.predicts_words) {
     throw IoError(str(trained.weights, ": wanted a model that predicts masked words or classes, ",
                       "got an encoder alone; train_bert embed takes it"));
   }
-  predict_words(o, trained, tokenizer);
+  predict_words(o, trained, tokenizer, device);
 }
 
 }  // namespace lockstep::train_bert

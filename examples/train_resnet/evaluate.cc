@@ -57,10 +57,12 @@ void preflight_evaluation(const Options& o) {
     traits = read_checkpoint_header(o.evaluation.checkpoint).traits;
   }
   open_test_data(data_flags(o, traits));
+  device_of(o.trainer.device);
 }
 
 void evaluate_checkpoint(const Options& o, ProcessGroup& group, const RankPlace& place) {
   set_threads(o.trainer.threads, place);
+  const Device device = use_device(o.trainer.device);
   const TrainedResNet trained = load_trained_resnet(
       o.evaluation.checkpoint, {.name = o.evaluation.model, .averages = !o.evaluation.raw_weights});
   const DataFlags flags = data_flags(o, trained.traits);
@@ -74,7 +76,9 @@ void evaluate_checkpoint(const Options& o, ProcessGroup& group, const RankPlace&
                                         .shuffle = false,
                                         .last_batch = LastBatch::kKeep}),
                     {.workers = flags.workers});
-  const auto batch_fn = [&trained](const Batch& batch) {
+  trained.model->to(device);
+  const auto batch_fn = [&trained, device](const Batch& loaded) {
+    const Batch batch = to_device(loaded, device);
     return image_result(trained.model->forward(Variable(batch.inputs)), batch.targets);
   };
   ImageBatches batches(loader, batch_fn);

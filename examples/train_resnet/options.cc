@@ -86,6 +86,7 @@ Examples:
   command->add_flag("--raw-weights", evaluation.raw_weights,
                     "The weights themselves, where a run with --ema-decay has averages of them");
   add_eval_batch_size(*command, o.trainer, kWords);
+  add_device_flag(*command, o.trainer.device);
   add_process_flags(*command, o.trainer);
   return command;
 }
@@ -137,8 +138,11 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
 
   o.trainer.arguments = normalize_flags(argc, argv);
   const auto code = parse_command_line(app, o.trainer.arguments, [&]() -> std::string {
-    if (evaluate->parsed()) return stray_flag(app, *evaluate);
-    if (predict->parsed()) return stray_flag(app, *predict);
+    if (evaluate->parsed() || predict->parsed()) {
+      const std::string stray = stray_flag(app, evaluate->parsed() ? *evaluate : *predict);
+      if (!stray.empty()) return stray;
+      return wrong_device_flags(evaluate->parsed() ? o.trainer.device : o.prediction.device);
+    }
     return wrong_flags(app, o);
   });
   if (code) return code;

@@ -1,5 +1,6 @@
 // Embedding, layer and group normalisation, attention and the losses as modules.
 #include "lockstep/autograd/checkpoint.h"
+#include "lockstep/autograd/ops/elementwise.h"
 #include "lockstep/autograd/ops/reduce.h"
 #include "lockstep/nn/nn.h"
 #include "lockstep/tensor/ops/copy.h"
@@ -61,6 +62,17 @@ TEST_CASE("LayerNorm and GroupNorm: names, options, values") {
   ops::fill(layer.bias.mutable_data(), 2);
   ops::fill(layer.weight.mutable_data(), 0);
   CHECK(layer(x).data().to_vector<float>() == std::vector<float>(72, 2));
+  // With a sum and dropout before it: in training and in evaluation as the layers one by one.
+  const Variable residual = scale(input({3, 4, 6}), -0.5);
+  LayerNorm norm({.normalized = {6}, .eps = 0.1});
+  for (const bool training : {true, false}) {
+    Generator one(5), other(5);
+    Dropout fused(0.5, one), alone(0.5, other);
+    for (Dropout* dropout : {&fused, &alone}) dropout->train(training);
+    CHECK(relative_difference(norm.forward(x, residual, fused).data(),
+                              norm(alone(x) + residual).data()) == 0);
+    CHECK(one.state() == other.state());
+  }
   GroupNorm group({.groups = 2, .channels = 6});
   CHECK(names_of(group) == "weight [6];bias [6];");
   CHECK(relative_difference(group(x).data(), group_norm(x, 2).data()) == 0);
