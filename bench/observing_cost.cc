@@ -67,7 +67,7 @@ class Contender {
   void step() {
     if (!agreement_) return replica_.step([this](int64_t) { return batch_; });
     timeline_.begin_step(step_);
-    agreement_->start({});
+    if (agreement_->due()) agreement_->start({});
     replica_.zero_grad();
     replica_.backward(batch_, /*last=*/true);
     if (watch_.found(replica_.parameters(), /*thorough=*/false)) throw Error("not finite");

@@ -75,7 +75,7 @@ std::vector<void*> CachingAllocator::take_cached() {
     taken.insert(taken.end(), blocks.begin(), blocks.end());
     blocks.clear();
   }
-  for (const void* memory : taken) owners_.erase(const_cast<void*>(memory));
+  for (void* memory : taken) owners_.erase(memory);
   stats_.bytes_cached = 0;
   return taken;
 }

@@ -53,7 +53,7 @@ class BatchSource {
   virtual bool weighs() const { return false; }
   /// Of the batch that was loaded last.
   virtual int64_t weight() const { return 1; }
-  /// The same of the second loss, for a source that weighs.
+  /// The same of the second loss, for a source that weighs and has one.
   virtual bool weighs_second() const { return false; }
   virtual int64_t second_weight() const { return 1; }
 };
@@ -79,8 +79,6 @@ class LoaderSource : public BatchSource {
   }
   bool weighs() const override { return weighs_; }
   int64_t weight() const override { return loaded_.back().size(); }
-  bool weighs_second() const override { return weighs_; }
-  int64_t second_weight() const override { return loaded_.back().size(); }
   bool load() override {
     auto batch = loader_.next();
     if (batch) loaded_.push_back(*std::move(batch));

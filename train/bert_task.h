@@ -16,9 +16,18 @@ using TextSource = LoaderSource<TextLoader>;
 /// masked tokens of all ranks and micro-batches.
 class MaskedTextSource : public TextSource {
  public:
-  using TextSource::TextSource;
+  /// With `weighs_pairs` next sentences count by their pairs: for training on batches that are not
+  /// full.
+  MaskedTextSource(TextLoader& loader, Fn fn, bool weighs_pairs = false)
+      : TextSource(loader, std::move(fn)), weighs_pairs_(weighs_pairs) {}
+
   bool weighs() const override { return true; }
   int64_t weight() const override { return loaded_last().masked_labels.dim(0); }
+  bool weighs_second() const override { return weighs_pairs_; }
+  int64_t second_weight() const override { return loaded_last().size(); }
+
+ private:
+  const bool weighs_pairs_;
 };
 
 /// The batch on `device`; what is there already is not copied.

@@ -1,12 +1,10 @@
 #include "lockstep/train/shares.h"
 
 #include <numeric>
-#include <utility>
 
 namespace lockstep {
 
-void Shares::begin(std::vector<double> weights, ProcessGroup& group, bool together) {
-  weights_ = std::move(weights);
+void Shares::begin(ProcessGroup& group, bool together) {
   own_ = std::accumulate(weights_.begin(), weights_.end(), 0.0);
   ranks_ = together ? group.size() : 1;
   all_.reset();

@@ -13,9 +13,13 @@ namespace lockstep {
 /// Of one step after the other. For a rank that trains by itself the step is its own.
 class Shares {
  public:
-  /// Collective where the ranks share a step: `weights` are the numbers of items of this rank's
-  /// micro-batches. The answer of the others travels meanwhile.
-  void begin(std::vector<double> weights, ProcessGroup& group, bool together);
+  /// Forgets the step before.
+  void clear() { weights_.clear(); }
+  /// The number of items of this rank's next micro-batch.
+  void add(int64_t weight) { weights_.push_back(static_cast<double>(weight)); }
+  /// Collective where the ranks share a step, once all are added. The others' answer travels
+  /// meanwhile.
+  void begin(ProcessGroup& group, bool together);
   /// 0 for a micro-batch without items. Waits for the answer.
   double of(int64_t micro_batch);
 

@@ -4,7 +4,9 @@
 
 #include "lockstep/distributed/comm/process_group.h"
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 
 namespace lockstep {
 
@@ -16,15 +18,26 @@ struct StepRequest {
   bool operator==(const StepRequest&) const = default;
 };
 
-/// A 16-byte all-reduce (the largest) that is issued when a step begins and looked at when it has
+/// A 24-byte all-reduce (the largest) that is issued when a step begins and looked at when it has
 /// ended. It stands in the group's queue before the step's buckets, so that it has ended when
 /// backward returns, and it travels while forward computes: no step waits for it. What a rank asks
-/// for after a step has begun is heard in the next one.
+/// for after a step has begun is heard in the next one that takes part.
+///
+/// Where a process computes on every core, the threads that send and receive take some per cent of
+/// a short step from it (bench/observing_cost), so steps that are much shorter than a person or a
+/// scheduler would notice take part now and then only. How often follows from what the ranks have
+/// told each other, so that all find the same.
 class StepAgreement {
  public:
-  /// `group` must outlive this.
-  explicit StepAgreement(ProcessGroup& group);
+  using Now = std::function<std::chrono::steady_clock::time_point()>;
 
+  /// `group` must outlive this. Steps that together take the slowest rank at most `seconds` may
+  /// pass between two that take part; 0: every step does.
+  explicit StepAgreement(ProcessGroup& group, double seconds = 0,
+                         Now now = std::chrono::steady_clock::now);
+
+  /// To be asked once a step: whether it takes part, the same on every rank.
+  bool due();
   /// Collective, every rank at the same place among its operations; at most one in flight.
   void start(const StepRequest& mine);
   /// What the ranks asked for in the start() before, the same on every rank; nothing where none was
@@ -34,9 +47,16 @@ class StepAgreement {
   StepRequest exchange(const StepRequest& mine);
 
  private:
+  int64_t step_us() const;
+
   ProcessGroup& group_;
-  Tensor values_;  // i64 [2]
+  const double seconds_;
+  const Now now_;
+  Tensor values_;  // i64 [3]: the request, and microseconds of a step
   WorkPtr work_;
+  int64_t interval_ = 1;  // takes part: each step that is so many after the last that did
+  int64_t steps_ = 0;     // since then
+  std::chrono::steady_clock::time_point started_{};
 };
 
 }  // namespace lockstep

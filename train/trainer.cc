@@ -27,7 +27,7 @@ Variable times(const Variable& loss, double factor) {
 Trainer::Trainer(TrainerParts parts, TrainerOptions options)
     : parts_(std::move(parts)),
       options_(std::move(options)),
-      agreement_(parts_.group),
+      agreement_(parts_.group, options_.agree_seconds),
       save_timer_(options_.checkpoint_minutes, parts_.now),
       spans_(&parts_.timeline, parts_.ddp.parameters()[0].parameter.device()),
       guard_(parts_.nonfinite, options_.nonfinite, parts_.model, parts_.ddp),
@@ -139,17 +139,16 @@ void Trainer::load() {
 }
 
 void Trainer::load_weighed(int64_t micro_batches) {
-  std::vector<double> weights, second;
+  shares_.clear();
+  second_shares_.clear();
   for (int64_t i = 0; i < micro_batches; ++i) {
     load();
-    weights.push_back(static_cast<double>(parts_.train_data.weight()));
-    second.push_back(static_cast<double>(parts_.train_data.second_weight()));
+    shares_.add(parts_.train_data.weight());
+    second_shares_.add(parts_.train_data.second_weight());
   }
   const bool together = parts_.ddp.communicates();
-  shares_.begin(std::move(weights), parts_.group, together);
-  if (parts_.train_data.weighs_second()) {
-    second_shares_.begin(std::move(second), parts_.group, together);
-  }
+  shares_.begin(parts_.group, together);
+  if (parts_.train_data.weighs_second()) second_shares_.begin(parts_.group, together);
 }
 
 double Trainer::share(Shares& shares, int64_t micro_batch) {

@@ -81,6 +81,7 @@ struct TrainerOptions {
   int64_t log_interval = 10;      // optimizer steps between two progress lines
   int64_t checkpoint_every = 0;   // optimizer steps; 0: after each evaluation only
   double checkpoint_minutes = 0;  // since the last one, by rank 0's clock; 0: that is no reason
+  double agree_seconds = 1;       // for so long it may go unheard that a rank is asked to stop
   int64_t keep_checkpoints = 0;   // of earlier steps, beside the last and the best
   int64_t evaluate_every = 0;     // optimizer steps; 0: after each epoch and at the end only
   bool evaluate_first = false;    // also before the first step
@@ -124,8 +125,9 @@ class Trainer {
   /// loss is no longer a number, gradients are not finite or the replicas differ, CommError when a
   /// peer is lost, IoError when a file cannot be written.
   ///
-  /// Asked to stop on any rank, all ranks end after the same step, with a checkpoint: within the
-  /// step after the one in which the signal came; after an evaluation, if it came in one.
+  /// Asked to stop on any rank, all ranks end after the same step, with a checkpoint: the one after
+  /// that in which the signal came, or within some `agree_seconds` where steps are shorter; after
+  /// an evaluation, if it came in one.
   TrainResult run();
 
   const StepTimes& step_times() const { return times_; }
@@ -135,7 +137,7 @@ class Trainer {
   void train_epoch(TrainResult& result);
   bool train_step();  // false: the epoch had no batch left
   /// Whether this step ends with what ranks ask for.
-  bool agreement_due() const;
+  bool agreement_due();
   StepRequest wishes() const;
   /// Collective. Ends training between two steps.
   void stop(int signal);

@@ -74,6 +74,9 @@ void add_run_flags(CLI::App& app, TrainerFlags& flags) {
   app.add_option("--checkpoint-minutes", flags.checkpoint_minutes,
                  "Also after so many minutes without one; 0: the time does not count")
       ->check(within(0, 1e6, "a time from 0 to 10^6 minutes"));
+  app.add_option("--agree-seconds", flags.agree_seconds,
+                 "For so long it may go unheard that a rank is asked to stop; 0: no step long")
+      ->check(within(0, 1e6, "a time from 0 to 10^6 seconds"));
   app.add_option("--keep-checkpoints", flags.keep_checkpoints,
                  "Beside last and best, keep so many of the newest, as step-N.safetensors")
       ->check(count());

@@ -46,6 +46,7 @@ struct TrainerFlags {
   bool overwrite = false;
   int64_t checkpoint_every = 0;
   double checkpoint_minutes = 0;
+  double agree_seconds = 1;
   int64_t keep_checkpoints = 0;
   int64_t evaluate_every = 0;
   int64_t log_interval = 50;

@@ -3,11 +3,12 @@
 
 namespace lockstep {
 
-bool Trainer::agreement_due() const {
+bool Trainer::agreement_due() {
   if (parts_.asked_to_stop == nullptr && !save_timer_.on()) return false;
   // Ranks that train each by itself meet at the log intervals only, and are not made to meet more
   // often.
-  return parts_.ddp.communicates() || (position_.step + 1) % options_.log_interval == 0;
+  return parts_.ddp.communicates() ? agreement_.due()
+                                   : (position_.step + 1) % options_.log_interval == 0;
 }
 
 StepRequest Trainer::wishes() const {

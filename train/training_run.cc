@@ -168,6 +168,7 @@ TrainerOptions TrainingRun::options_for(const TrainingTask& task) const {
           .log_interval = flags_.log_interval,
           .checkpoint_every = flags_.checkpoint_every,
           .checkpoint_minutes = flags_.checkpoint_minutes,
+          .agree_seconds = flags_.agree_seconds,
           .keep_checkpoints = flags_.keep_checkpoints,
           .evaluate_every = flags_.evaluate_every,
           .evaluate_first = task.evaluate_first,

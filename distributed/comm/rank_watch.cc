@@ -3,6 +3,7 @@
 #include "lockstep/base/log.h"
 #include "lockstep/base/thread_signals.h"
 #include "lockstep/distributed/comm/peer_lost.h"
+#include "lockstep/distributed/comm/store_reads.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -15,10 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Within it the store's server has seen that a connection of a dead rank was closed.
-constexpr milliseconds kUntilSeen{700};
-constexpr milliseconds kAnswer{1000};  // of the store; the watch wakes once a second
-constexpr size_t kKept = 32;           // groups that have ended
+constexpr size_t kKept = 32;  // groups that have ended
 
 int64_t ms_since(int64_t then_ns) { return (steady_now_ns() - then_ns) / 1'000'000; }
 
@@ -229,7 +227,8 @@ void RankWatch::collect_logs(LogCollection& into) const {
 std::shared_ptr<RankWatch> watch_ranks(Store& store, const std::string& prefix,
                                        const RankWatchOptions& options) {
   try {
-    return std::make_shared<RankWatch>(store.connect_again(kAnswer), prefix + "/watch/", options);
+    return std::make_shared<RankWatch>(store.connect_again(kWatchAnswer), prefix + "/watch/",
+                                       options);
   } catch (const StoreClosed& e) {
     throw CommError(str(kPeerLost, ": rank 0 is dead: ", e.what()));
   }

@@ -13,9 +13,6 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kBetweenLooks{200};
-// Within it the store's server has seen that a connection of a dead rank was closed.
-constexpr milliseconds kUntilSeen{700};
-constexpr milliseconds kAnswer{1000};
 
 /// What `call` does in the store.
 template <class Call>
@@ -137,7 +134,7 @@ void StartWatch::loop(steady_clock::time_point deadline, milliseconds timeout) {
     lock.unlock();
     std::string why;
     try {
-      if (own == nullptr) own = store_.connect_again(kAnswer);
+      if (own == nullptr) own = store_.connect_again(kWatchAnswer);
       const auto found = served_by_rank_0([&] { return store_.failure(*own); });
       if (found) why = str(kPeerLost, ": ", *found);
     } catch (const CommError& e) {

@@ -103,7 +103,7 @@ void Pretraining::run(ProcessGroup& group, const RankPlace& place) {
   const auto batch_fn = [&](const TextBatch& batch) {
     return pretraining_result(model, to_device(batch, run.device()));
   };
-  MaskedTextSource train_batches(train_data, batch_fn, joins(o.trainer.uneven)),
+  MaskedTextSource train_batches(train_data, batch_fn, o.nsp && joins(o.trainer.uneven)),
       test_batches(test_data, batch_fn);
   const TrainResult result = run.train({.train_data = train_batches,
                                         .test_data = test_batches,

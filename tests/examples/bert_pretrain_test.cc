@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -25,24 +24,6 @@ std::vector<std::string> with(std::vector<std::string> words,
 
 std::unique_ptr<Process> lockstep_command(const std::vector<std::string>& arguments) {
   return run_program("tools/lockstep", arguments);
-}
-
-/// The largest difference of the two checkpoints' weights, relative to the tensor's largest.
-double difference(const std::string& a, const std::string& b) {
-  const TensorFile first = read_safetensors(a), second = read_safetensors(b);
-  double most = 0;
-  for (const NamedTensor& named : first.tensors) {
-    if (named.name.find('/') != named.name.npos) continue;
-    const auto x = named.tensor.to_vector<float>();
-    const auto y = second.at(named.name).to_vector<float>();
-    double apart = 0, largest = 1e-30;
-    for (size_t i = 0; i < x.size(); ++i) {
-      apart = std::max(apart, static_cast<double>(std::abs(x[i] - y[i])));
-      largest = std::max(largest, static_cast<double>(std::abs(x[i])));
-    }
-    most = std::max(most, apart / largest);
-  }
-  return most;
 }
 
 TEST_CASE("pretrain, predict, embed, export") {

@@ -1,5 +1,8 @@
 #include "lockstep/tests/examples/bert_process.h"
 
+#include "lockstep/io/safetensors.h"
+
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -69,6 +72,23 @@ std::unique_ptr<Process> run_bert(const std::string& command, std::vector<std::s
   }
   arguments.insert(arguments.end(), more.begin(), more.end());
   return run_program(kTrainBert, arguments, options);
+}
+
+double difference(const std::string& a, const std::string& b) {
+  const TensorFile first = read_safetensors(a), second = read_safetensors(b);
+  double most = 0;
+  for (const NamedTensor& named : first.tensors) {
+    if (named.name.find('/') != named.name.npos) continue;
+    const auto x = named.tensor.to_vector<float>();
+    const auto y = second.at(named.name).to_vector<float>();
+    double apart = 0, largest = 1e-30;
+    for (size_t i = 0; i < x.size(); ++i) {
+      apart = std::max(apart, static_cast<double>(std::abs(x[i] - y[i])));
+      largest = std::max(largest, static_cast<double>(std::abs(x[i])));
+    }
+    most = std::max(most, apart / largest);
+  }
+  return most;
 }
 
 double number_after(const std::string& text, const std::string& words) {

@@ -26,6 +26,9 @@ std::vector<std::string> small_model();
 std::unique_ptr<Process> run_bert(const std::string& command, std::vector<std::string> more,
                                   const ProcessOptions& options = {});
 
+/// The largest difference of the two checkpoints' weights, relative to the tensor's largest.
+double difference(const std::string& a, const std::string& b);
+
 /// The number behind the last `words` in `text`; NaN if there is none.
 double number_after(const std::string& text, const std::string& words);
 

@@ -1,35 +1,13 @@
 // train_bert --uneven join: three processes, the first of which have nothing in an epoch's last
 // batch, train as one process with the whole batch does.
-#include "lockstep/io/safetensors.h"
 #include "lockstep/tests/examples/bert_process.h"
 
 #include <doctest/doctest.h>
-
-#include <algorithm>
-#include <cmath>
 
 namespace lockstep {
 namespace {
 
 using namespace testing;
-
-/// The largest difference of the two checkpoints' weights, relative to the tensor's largest.
-double difference(const std::string& a, const std::string& b) {
-  const TensorFile first = read_safetensors(a), second = read_safetensors(b);
-  double most = 0;
-  for (const NamedTensor& named : first.tensors) {
-    if (named.name.find('/') != named.name.npos) continue;
-    const auto x = named.tensor.to_vector<float>();
-    const auto y = second.at(named.name).to_vector<float>();
-    double apart = 0, largest = 1e-30;
-    for (size_t i = 0; i < x.size(); ++i) {
-      apart = std::max(apart, static_cast<double>(std::abs(x[i] - y[i])));
-      largest = std::max(largest, static_cast<double>(std::abs(x[i])));
-    }
-    most = std::max(most, apart / largest);
-  }
-  return most;
-}
 
 struct Runs {
   TempDir dir;

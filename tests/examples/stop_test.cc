@@ -48,6 +48,13 @@ std::vector<std::string> arguments(const std::string& dir) {
           "auto"};
 }
 
+/// Likewise, where ranks ask each other in every step, so that it is known in which one they stop.
+std::vector<std::string> exact(const std::string& dir) {
+  std::vector<std::string> words = arguments(dir);
+  words.insert(words.end(), {"--agree-seconds", "0"});
+  return words;
+}
+
 const std::string& file_of_whole_run(const char* name) {
   static const testing::TempDir dir;
   static std::string last, best;
@@ -98,7 +105,7 @@ TEST_CASE("signals at named points: forward, backward, a save, an evaluation") {
        }) {
     CAPTURE(where);
     const testing::TempDir dir;
-    const auto run = run_trainer(arguments(dir / "run"), {.env = {{"LOCKSTEP_FAILPOINT", where}}});
+    const auto run = run_trainer(exact(dir / "run"), {.env = {{"LOCKSTEP_FAILPOINT", where}}});
     CHECK_MESSAGE(run->exit_code() == exit_code, run->out() << run->err());
     CHECK(stopped_step(*run, signal) == step);
     CHECK(contains(run->err(), "last.safetensors is kept; the same command goes on"));
@@ -133,8 +140,9 @@ TEST_CASE("one rank alone is asked, by way of another launcher, or the launcher 
 
 TEST_CASE("without an output directory it says that nothing is kept; alone it stops as well") {
   for (const char* nproc : {"1", "2"}) {
-    const auto run = run_trainer({"--nproc", nproc, "--threads", "1", "--epochs", "2"},
-                                 {.env = {{"LOCKSTEP_FAILPOINT", "trainer.forward@3:term"}}});
+    const auto run =
+        run_trainer({"--nproc", nproc, "--threads", "1", "--epochs", "2", "--agree-seconds", "0"},
+                    {.env = {{"LOCKSTEP_FAILPOINT", "trainer.forward@3:term"}}});
     CHECK(run->exit_code() == kStopped);
     CHECK(
         contains(run->err(), "stopped by SIGTERM at step 4; nothing is kept without --output-dir"));
@@ -159,7 +167,7 @@ TEST_CASE("before training has begun a signal ends the run at once; Ctrl-C alway
 TEST_CASE("a run goes on with other ranks, if a step takes as many samples") {
   const testing::TempDir dir;
   const auto with = [&](const char* ranks, const char* batch) {
-    std::vector<std::string> words = arguments(dir / "run");
+    std::vector<std::string> words = exact(dir / "run");
     words[1] = ranks;
     for (size_t k = 0; k < words.size(); ++k) {
       if (words[k] == "--batch-size") words[k + 1] = batch;
@@ -203,7 +211,7 @@ TEST_CASE("killed at every sixth file, one command ends as if nothing had happen
 
 TEST_CASE("a disk that is full when it is asked to stop: it says so, and what was saved is whole") {
   const testing::TempDir dir;
-  std::vector<std::string> words = arguments(dir / "run");
+  std::vector<std::string> words = exact(dir / "run");
   words.insert(words.end(), {"--checkpoint-every", "2", "--keep-checkpoints", "2"});
   const auto first =
       run_trainer(words, {.env = {{"LOCKSTEP_FAILPOINT", "trainer.forward@13:term"}}});

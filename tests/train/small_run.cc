@@ -151,6 +151,7 @@ Outcome train_rank(const Setup& setup, ProcessGroup& group) {
        .log_interval = setup.log_interval,
        .checkpoint_every = setup.checkpoint_every,
        .checkpoint_minutes = setup.checkpoint_minutes,
+       .agree_seconds = setup.agree_seconds,
        .keep_checkpoints = setup.keep_checkpoints,
        .evaluate_every = setup.evaluate_every,
        .evaluate_first = setup.evaluate_first,

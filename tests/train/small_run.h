@@ -32,6 +32,7 @@ struct Setup {
   int64_t spoil_from = 0, spoil_to = 0;  // in these of its backwards, the end excluded
   NonfiniteOptions nonfinite = {};
   double checkpoint_minutes = 0;
+  double agree_seconds = 0;  // so that it is known in which step a rank is heard
   int64_t keep_checkpoints = 0;
   std::function<SaveTimer::Now(int rank)> clock = nullptr;  // of each rank; null: the machine's
   double first_cap_mb = 1;

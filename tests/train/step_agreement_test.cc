@@ -7,6 +7,8 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <chrono>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -30,6 +32,29 @@ TEST_CASE("every rank hears what one asked for, and the largest of all") {
     CHECK(mine[2] == StepRequest{.stop_signal = 15, .save = 1});
     CHECK(mine[3] == StepRequest{});
   }
+}
+
+TEST_CASE("short steps take part now and then, by the slowest rank's clock, all in the same") {
+  using std::chrono::milliseconds;
+  std::array<std::vector<int>, 3> took_part;
+  spawn(3, [&](ProcessGroup& group) {
+    std::chrono::steady_clock::time_point now{std::chrono::seconds(1'000)};
+    StepAgreement agreement(group, 1, [&] { return now; });
+    for (int step = 0; step < 100; ++step) {
+      // Of 100 ms on rank 1, and from step 50 on of 400 ms; shorter on the others.
+      if (agreement.due()) {
+        took_part[static_cast<size_t>(group.rank())].push_back(step);
+        agreement.start({});
+      }
+      now += milliseconds(group.rank() == 1 ? (step < 50 ? 100 : 400) : 10);
+      agreement.finish();
+    }
+  });
+  // One step says nothing of its length, twice as many may pass each time, ten of 100 ms are a
+  // second; the steps that get longer are found out at the next exchange.
+  std::vector<int> wanted{0, 1, 3, 7, 15, 25, 35, 45, 55, 59};
+  for (int step = 61; step < 100; step += 2) wanted.push_back(step);
+  for (const auto& steps : took_part) CHECK(steps == wanted);
 }
 
 TEST_CASE("the timer is due by the time since the last checkpoint, and never when it is off") {

@@ -93,9 +93,10 @@ class Gradients {
       if (direct) {
         written[i] = dests_[i]->out;
       } else if (!written[i].defined()) {
-        // Zeros, lest what no gradient covers be added to the rest.
-        written[i] = Tensor::zeros(operands[i]->shape(), operands[i]->dtype(), q.device());
         adds_[i] = dests_[i]->out.defined();
+        // Zeros, lest what no gradient covers be added to the rest.
+        const auto make = adds_[i] ? Tensor::zeros : Tensor::empty;
+        written[i] = make(operands[i]->shape(), operands[i]->dtype(), q.device());
       }
       written[i].mutable_raw();  // tells the tensor that it changes
     }
