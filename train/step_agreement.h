@@ -10,6 +10,9 @@
 
 namespace lockstep {
 
+/// How long it may go unheard what a rank asks for, unless a program says otherwise.
+inline constexpr double kAgreeSeconds = 1;
+
 /// What ranks ask for; agreed on, the largest of each.
 struct StepRequest {
   int64_t stop_signal = 0;  // by which signal; 0: not at all
@@ -33,7 +36,7 @@ class StepAgreement {
 
   /// `group` must outlive this. Steps that together take the slowest rank at most `seconds` may
   /// pass between two that take part; 0: every step does.
-  explicit StepAgreement(ProcessGroup& group, double seconds = 0,
+  explicit StepAgreement(ProcessGroup& group, double seconds = kAgreeSeconds,
                          Now now = std::chrono::steady_clock::now);
 
   /// To be asked once a step: whether it takes part, the same on every rank.

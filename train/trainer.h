@@ -81,10 +81,10 @@ struct TrainerOptions {
   int64_t log_interval = 10;      // optimizer steps between two progress lines
   int64_t checkpoint_every = 0;   // optimizer steps; 0: after each evaluation only
   double checkpoint_minutes = 0;  // since the last one, by rank 0's clock; 0: that is no reason
-  double agree_seconds = 1;       // for so long it may go unheard that a rank is asked to stop
-  int64_t keep_checkpoints = 0;   // of earlier steps, beside the last and the best
-  int64_t evaluate_every = 0;     // optimizer steps; 0: after each epoch and at the end only
-  bool evaluate_first = false;    // also before the first step
+  double agree_seconds = kAgreeSeconds;  // step_agreement.h
+  int64_t keep_checkpoints = 0;          // of earlier steps, beside the last and the best
+  int64_t evaluate_every = 0;            // optimizer steps; 0: after each epoch and at the end only
+  bool evaluate_first = false;           // also before the first step
   BestBy best_by = BestBy::kAccuracy;
   EvaluationWords words = {};
   NonfiniteOptions nonfinite = {};

@@ -8,6 +8,7 @@
 #include "lockstep/train/group_flags.h"
 #include "lockstep/train/optimizer_flags.h"
 #include "lockstep/train/run_dir.h"
+#include "lockstep/train/step_agreement.h"
 #include "lockstep/train/uneven_flag.h"
 
 #include <cstdint>
@@ -46,7 +47,7 @@ struct TrainerFlags {
   bool overwrite = false;
   int64_t checkpoint_every = 0;
   double checkpoint_minutes = 0;
-  double agree_seconds = 1;
+  double agree_seconds = kAgreeSeconds;
   int64_t keep_checkpoints = 0;
   int64_t evaluate_every = 0;
   int64_t log_interval = 50;

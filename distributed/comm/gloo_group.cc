@@ -6,6 +6,7 @@
 #include "lockstep/distributed/comm/queued_group.h"
 #include "lockstep/distributed/comm/rank_watch.h"
 #include "lockstep/distributed/comm/reduction.h"
+#include "lockstep/distributed/comm/signature_exchange.h"
 
 // Gloo's headers use std::runtime_error without including it.
 #include <stdexcept>
@@ -30,6 +31,7 @@ constexpr std::chrono::milliseconds kFarewell{1000};
 // Gloo's collectives use prefixes up to 8.
 constexpr uint8_t kPointToPointPrefix = 0x40;
 constexpr uint8_t kNobodysPrefix = 0x41;
+constexpr uint8_t kSignaturePrefix = 0x42;
 
 class GlooGroup : public comm::QueuedGroup {
  public:
@@ -44,7 +46,7 @@ class GlooGroup : public comm::QueuedGroup {
         ranks_(std::move(ranks)),
         context_(comm::connect_gloo(*store_, prefix_, rank, ranks_, options)),
         watch_(watch != nullptr || !options.observed ? std::move(watch) : new_watch()),
-        signatures_(ranks_.size()),
+        exchange_(*context_, gloo::Slot::build(kSignaturePrefix, 0), options_.timeout),
         sent_(ranks_.size()),
         received_(ranks_.size()) {
     start();
@@ -118,25 +120,22 @@ class GlooGroup : public comm::QueuedGroup {
                               .timeout = options_.timeout});
   }
 
-  /// Every rank shows every other what it is about to do, 32 bytes each. Without this a difference
-  /// in size would end the process, for Gloo throws in a thread of its own.
+  /// Every rank shows every other what it is about to do. Without this a difference in size would
+  /// end the process, for Gloo throws in a thread of its own.
   void agree(const Op& op) {
-    comm::PackedSignature mine = comm::pack(op.signature, op.sequence);
-    gloo::AllgatherOptions o(context_);
-    o.setInput(mine.data(), mine.size());
-    o.setOutput(signatures_[0].data(), mine.size() * signatures_.size());
-    o.setTag(++tag_);
-    gloo::allgather(o);
-    for (size_t r = 1; r < signatures_.size(); ++r) {
+    comm::RankWords mine{.signature = comm::pack(op.signature, op.sequence)};
+    if (is_small(op)) std::memcpy(mine.payload.data(), op.out_data, op.out.nbytes());
+    exchange_.exchange(mine);
+    const auto& all = exchange_.words();
+    const comm::PackedSignature& first = all[0].signature;
+    for (size_t r = 1; r < all.size(); ++r) {
       // All but the sequence number, which counts sends and receives too.
-      if (std::equal(signatures_[r].begin() + 1, signatures_[r].end(),
-                     signatures_[0].begin() + 1)) {
-        continue;
-      }
+      const comm::PackedSignature& other = all[r].signature;
+      if (std::equal(other.begin() + 1, other.end(), first.begin() + 1)) continue;
       const std::vector<OpText> labels = exchange_labels(op);
-      throw CommError(comm::describe_mismatch(op.sequence, 0, comm::unpack(signatures_[0]),
-                                              static_cast<int>(r), comm::unpack(signatures_[r]),
-                                              labels[0], labels[r]));
+      throw CommError(comm::describe_mismatch(op.sequence, 0, comm::unpack(first),
+                                              static_cast<int>(r), comm::unpack(other), labels[0],
+                                              labels[r]));
     }
   }
 
@@ -144,7 +143,7 @@ class GlooGroup : public comm::QueuedGroup {
   /// waits until all have, too.
   std::vector<OpText> exchange_labels(const Op& op) {
     static_assert(std::is_trivially_copyable_v<OpText>);
-    std::vector<OpText> labels(signatures_.size());
+    std::vector<OpText> labels(ranks_.size());
     try {
       gloo::AllgatherOptions o(context_);
       OpText mine = op.label;
@@ -164,6 +163,7 @@ class GlooGroup : public comm::QueuedGroup {
     if (op.count() == 0) return;
     switch (op.kind()) {
       case OpKind::kAllReduce:
+        if (is_small(op)) return reduce_words(op);
         switch (op.element_size()) {
           case 1:
             return all_reduce_as<uint8_t>(op);
@@ -198,6 +198,17 @@ class GlooGroup : public comm::QueuedGroup {
       case OpKind::kRecv:
         return;
     }
+  }
+
+  /// So small that it travels with the signature.
+  static bool is_small(const Op& op) {
+    return op.kind() == OpKind::kAllReduce && op.out.nbytes() <= comm::RankWords::kMostBytes;
+  }
+
+  void reduce_words(Op& op) {
+    inputs_.clear();
+    for (const comm::RankWords& words : exchange_.words()) inputs_.push_back(words.payload.data());
+    reduce_in_order(op.out_data, inputs_, op.count(), op.signature.dtype, op.signature.reduce);
   }
 
   /// Gloo only needs the width; the reduction knows the dtype.
@@ -284,7 +295,7 @@ class GlooGroup : public comm::QueuedGroup {
   std::shared_ptr<comm::RankWatch::Watched> watched_;
   // The worker's from here on.
   uint32_t tag_ = 0;
-  std::vector<comm::PackedSignature> signatures_;
+  comm::SignatureExchange exchange_;
   std::vector<uint32_t> sent_;
   std::vector<uint32_t> received_;
   std::vector<const std::byte*> inputs_;

@@ -24,10 +24,8 @@ struct GlooGroupOptions {
   bool observed = true;
 };
 
-/// Before each collective the ranks compare what they are about to do, by an all-gather of 32
-/// bytes: some 60 microseconds between two ranks of a quiet machine, against 16 milliseconds for 25
-/// MB (bench/all_reduce). Where more threads than cores want to run it is one more time that the
-/// worker has to be woken.
+/// Before each collective the ranks compare what they are about to do, by a message to each other
+/// one (signature_exchange.h), which takes some tens of microseconds (`lockstep bench allreduce`).
 ///
 /// Collective over `size` ranks that share `store`, each under its own rank
 /// (TcpStoreOptions::rank); the group keeps the store alive. `prefix` names the group within the
@@ -38,7 +36,7 @@ struct GlooGroupOptions {
 ///
 /// Reductions: the same bits on every rank and in every run with as many ranks, but not in rank
 /// order; bf16 and f16 are rounded after each of the size - 1 additions of all_reduce
-/// (reduce_scatter goes in rank order, in f32).
+/// (reduce_scatter, and all_reduce of at most 64 bytes, go in rank order, in f32).
 std::unique_ptr<ProcessGroup> make_gloo_group(std::shared_ptr<Store> store,
                                               const std::string& prefix, int rank, int size,
                                               const GlooGroupOptions& options = {});

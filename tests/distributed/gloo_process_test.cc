@@ -22,24 +22,25 @@ bool contains(const std::string& text, const std::string& part) {
 std::string rank_program() { return testing::program_path("tests/distributed/rank_program"); }
 
 /// The environment of one rank.
-testing::ProcessOptions rank_env(int rank, int size, uint16_t port,
-                                 const std::string& token = "t") {
+testing::ProcessOptions rank_env(int rank, int size, uint16_t port, const std::string& token = "t",
+                                 const std::string& timeout_ms = "2000") {
   return {.env = {{"RANK", std::to_string(rank)},
                   {"WORLD_SIZE", std::to_string(size)},
                   {"MASTER_ADDR", "127.0.0.1"},
                   {"MASTER_PORT", std::to_string(port)},
                   {"LOCKSTEP_TOKEN", token},
                   {"TEST_START_MS", "10000"},
-                  {"TEST_TIMEOUT_MS", "2000"}}};
+                  {"TEST_TIMEOUT_MS", timeout_ms}}};
 }
 
-std::vector<std::unique_ptr<Process>> start(int size, const std::vector<std::string>& arguments) {
+std::vector<std::unique_ptr<Process>> start(int size, const std::vector<std::string>& arguments,
+                                            const std::string& timeout_ms = "2000") {
   std::vector<std::string> command{rank_program()};
   command.insert(command.end(), arguments.begin(), arguments.end());
   const uint16_t port = free_port();
   std::vector<std::unique_ptr<Process>> ranks;
   for (int r = 0; r < size; ++r) {
-    ranks.push_back(std::make_unique<Process>(command, rank_env(r, size, port)));
+    ranks.push_back(std::make_unique<Process>(command, rank_env(r, size, port, "t", timeout_ms)));
   }
   return ranks;
 }
@@ -63,16 +64,17 @@ TEST_CASE("processes: ranks that disagree fail by an exception, not by a signal"
   }
 }
 
-TEST_CASE("processes: a killed or departed peer is known within milliseconds") {
+TEST_CASE("processes: a killed or departed peer is known long before the timeout") {
   for (const char* how : {"kill", "exit"}) {
     CAPTURE(how);
-    auto ranks = start(3, {"reduce-until", how});
+    auto ranks = start(3, {"reduce-until", how}, "30000");
     for (size_t r = 0; r < 2; ++r) {
       CHECK(ranks[r]->wait() == 1);
       CHECK(contains(ranks[r]->err(), "a peer was lost"));
       const std::string out = ranks[r]->out();
       REQUIRE(contains(out, "failed after "));
-      CHECK(std::stoi(out.substr(13)) < 1000);
+      // At once where a connection tells of it; the watch looks twice, a second apart.
+      CHECK(std::stoi(out.substr(13)) < 4000);
     }
     CHECK(contains(ranks[0]->err() + ranks[1]->err(), "gone so far: rank 2"));
   }

@@ -126,6 +126,7 @@ Position train(const Run& run, Seen& seen) {
                      .grad_accum_steps = run.accumulate,
                      .batch_size = run.batch_size,
                      .log_interval = 7,
+                     .agree_seconds = 0,
                      .traits = {{kRanksTrait, str(run.ranks)},
                                 {kBatchTrait, str(run.batch_size)},
                                 {kAccumulateTrait, str(run.accumulate)},
