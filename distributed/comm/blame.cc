@@ -125,6 +125,22 @@ Blame those_that_left(const Waiting& waiting, const std::vector<PeerNews>& news)
   return {};
 }
 
+/// The other side of a letter is in one, too, but perhaps with another rank.
+Blame behind_the_letter(const Waiting& waiting, const std::vector<PeerNews>& news, TimePoint now) {
+  Blame found;
+  const auto add = [&](int rank) {
+    found.text += str(found.ranks.empty() ? "" : "; ", "rank ", rank, " is ",
+                      describe_doing(waiting.group, news[static_cast<size_t>(rank)], now));
+    found.ranks.push_back(rank);
+  };
+  for (const int rank : waiting.ranks) add(rank);
+  for (const int rank : waiting.beside) {
+    if (news[static_cast<size_t>(rank)].beat && silent(news[static_cast<size_t>(rank)], now))
+      add(rank);
+  }
+  return found;
+}
+
 Blame the_late(const Waiting& waiting, const std::vector<PeerNews>& news, TimePoint now) {
   Blame found;
   for (const int rank : waiting.ranks) {
@@ -136,6 +152,7 @@ Blame the_late(const Waiting& waiting, const std::vector<PeerNews>& news, TimePo
                       describe_doing(waiting.group, peer, now));
     found.ranks.push_back(rank);
   }
+  if (waiting.letter && found.ranks.empty()) return behind_the_letter(waiting, news, now);
   if (found.ranks.empty()) {
     found.text = "all ranks are in it: the network is slow or broken, or the data is much";
   }

@@ -24,9 +24,10 @@ struct PeerNews {
 /// What this rank waits in.
 struct Waiting {
   std::string group = {};
-  std::vector<int> ranks = {};  // the others that take part, by their numbers in the job
-  int64_t collective = 0;       // its number in the group
-  bool letter = false;          // or it is a send or a receive, after so many collectives
+  std::vector<int> ranks = {};   // the others that take part, by their numbers in the job
+  int64_t collective = 0;        // its number in the group
+  bool letter = false;           // or it is a send or a receive, after so many collectives
+  std::vector<int> beside = {};  // of a letter: the rest of the group, for whom its rank may wait
 };
 
 struct Blame {

@@ -123,14 +123,18 @@ bool RankWatch::tell_heartbeat(const std::vector<std::shared_ptr<Watched>>& grou
 
 Waiting RankWatch::waiting_of(const LoggedGroup& group, const OpRecord& op) const {
   Waiting waiting{.group = group.name, .collective = op.collective, .letter = op.point_to_point()};
-  if (waiting.letter) {
-    waiting.ranks = {group.ranks[static_cast<size_t>(op.signature.peer)]};
-  } else {
-    for (const int rank : group.ranks) {
-      if (rank != options_.rank) waiting.ranks.push_back(rank);
-    }
+  const int peer =
+      waiting.letter ? group.ranks[static_cast<size_t>(op.signature.peer)] : options_.rank;
+  for (const int rank : group.ranks) {
+    if (rank == options_.rank) continue;
+    (waiting.letter && rank != peer ? waiting.beside : waiting.ranks).push_back(rank);
   }
   return waiting;
+}
+
+void RankWatch::ask_beats(const Waiting& waiting) {
+  news_.ask_beats(waiting.ranks);
+  news_.ask_beats(waiting.beside);
 }
 
 Blame RankWatch::judge(const Waiting& waiting) const {
@@ -155,7 +159,7 @@ void RankWatch::look_at(Watched& watched, bool ask) {
   watched.waiting_in = op ? op->sequence : -1;
   if (!again) return;
   const Waiting waiting = waiting_of(watched.group, *op);
-  if (ask) news_.ask_beats(waiting.ranks);
+  if (ask) ask_beats(waiting);
   const Blame found = judge(waiting);
   if (found.certain && std::exchange(watched.suspected, op->sequence) == op->sequence) {
     const std::lock_guard lock(watched.mutex);
@@ -201,7 +205,7 @@ std::string RankWatch::explain(const Watched& watched, const Op& op, bool late, 
   const Waiting waiting = waiting_of(watched.group, record);
   const auto deadline = steady_clock::now() + kUntilSeen;
   for (;;) {
-    if (news_.ask()) news_.ask_beats(waiting.ranks);
+    if (news_.ask()) ask_beats(waiting);
     const Blame found = judge(waiting);
     certain = found.certain;
     if (certain || late || steady_clock::now() >= deadline) return found.text;

@@ -76,6 +76,7 @@ class RankWatch {
   bool tell_heartbeat(const std::vector<std::shared_ptr<Watched>>& groups);
   void look_at(Watched& watched, bool ask);
   void warn(Watched& watched, const OpRecord& op, const Waiting& waiting, const Blame& found);
+  void ask_beats(const Waiting& waiting);
   Blame judge(const Waiting& waiting) const;
   Waiting waiting_of(const LoggedGroup& group, const OpRecord& op) const;
   std::vector<std::shared_ptr<Watched>> groups() const;

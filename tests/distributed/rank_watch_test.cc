@@ -90,6 +90,20 @@ TEST_CASE("blame: the late, and what they do instead") {
   CHECK(contains(job.found().text, "rank 2 is silent"));
 }
 
+TEST_CASE("blame: behind a letter, whom its other side waits for") {
+  Job job;
+  job.waiting.letter = true;
+  job.waiting.ranks = {1};
+  job.waiting.beside = {2, 3};
+  job.set(1, Where::kInLetter, 41);
+  CHECK(job.found().text == "rank 1 is in a letter for 3.5 s, op [label]");
+  job.news[3].heard = job.now - milliseconds(4000);
+  CHECK(job.found().ranks == std::vector<int>{1, 3});
+  CHECK(contains(job.found().text, "; rank 3 is in collective 41 for"));
+  CHECK(contains(job.found().text, "no sign of life for 4.0 s"));
+  CHECK(!job.found().certain);
+}
+
 TEST_CASE("blame: the dead in the order in which they went, with the first one's last sign") {
   Job job;
   job.news[3].gone = 1;
