@@ -61,6 +61,7 @@ std::string load_weights(const Setting& setting, Module& model) {
 
 void preflight_finetuning(const FinetuneOptions& o, int world) {
   preflight_flags(o.trainer, world);
+  check_plan_file(o.plans);
   const Setting setting = open_setting(o);
   text_sampler(*setting.text.train, o.trainer, true, 0, world);
   Generator rng(0);
@@ -83,6 +84,7 @@ void finetune(const FinetuneOptions& o, ProcessGroup& group, const RankPlace& pl
                        text_sampler(*text.validation, o.trainer, false, rank, world));
   run.open();
 
+  KeptPlans plans(o.plans, group);
   Generator rng(o.trainer.seed);
   BertForSequenceClassification model(setting.config, rng);
   rng.set_state({.seed = o.trainer.seed + 1 + static_cast<uint64_t>(rank), .next_block = 0});
@@ -96,6 +98,7 @@ void finetune(const FinetuneOptions& o, ProcessGroup& group, const RankPlace& pl
                       model.architecture());
   }
   const auto batch_fn = [&](const TextBatch& batch) {
+    plans.look();
     return classification_result(model, to_device(batch, run.device()));
   };
   TextSource train_batches(train_data, batch_fn, joins(o.trainer.uneven)),
@@ -108,6 +111,7 @@ void finetune(const FinetuneOptions& o, ProcessGroup& group, const RankPlace& pl
                                         .traits = traits(o, setting, world),
                                         .class_names = text.train->class_names(),
                                         .words = {.counted = "texts"}});
+  if (!plans.summary().empty()) run.say(plans.summary());
   run.say(str("test accuracy ", format_percent(result.test_accuracy), " at the end, ",
               format_percent(result.best_accuracy), " at best"));
 }

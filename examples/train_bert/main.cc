@@ -14,10 +14,10 @@ int run_main(int argc, char** argv) {
   using namespace lockstep;
   train_bert::Options options;
   if (const auto code = train_bert::parse(argc, argv, options)) return *code;
-  RankWork work{
-      .preflight = {},
-      .run = {},
-      .path_settings = {"config-name", "init-weights", "train-file", "validation-file", "vocab"}};
+  RankWork work{.preflight = {},
+                .run = {},
+                .path_settings = {"config-name", "cudnn-plans", "init-weights", "train-file",
+                                  "validation-file", "vocab"}};
   if (options.command == train_bert::Command::kPredict) {
     train_bert::predict(options.predict);
     return 0;

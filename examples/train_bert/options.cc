@@ -94,11 +94,12 @@ void add_text_flags(CLI::App& app, TextFlags& o, const std::string& kind) {
 }
 
 /// All that does not depend on what is trained.
-void add_shared_flags(CLI::App& app, TrainerFlags& o) {
+void add_shared_flags(CLI::App& app, TrainerFlags& o, PlanFlags& plans) {
   const TrainerWords words{.samples = "Sequences",
                            .epochs = "--epochs,--num-train-epochs",
                            .seeded = "the weights, the order of the data, masking and dropout"};
   add_loop_flags(app, o, words);
+  add_plan_flags(app, plans);
   add_optimizer_flags(app, o.optimizer);
   add_seed_flag(app, o, words);
   add_process_flags(app, o);
@@ -130,7 +131,7 @@ CLI::App* add_pretrain(CLI::App& app, PretrainOptions& o) {
   command->add_flag("--line-by-line", o.line_by_line, "Each line is a sequence of its own")
       ->excludes(nsp);
   add_model_flags(*command, o.model);
-  add_shared_flags(*command, o.trainer);
+  add_shared_flags(*command, o.trainer, o.plans);
   return command;
 }
 
@@ -153,7 +154,7 @@ CLI::App* add_finetune(CLI::App& app, FinetuneOptions& o) {
                    "What classes are told from: cls, the first token, or mean, over all tokens, "
                    "which suits a model pre-trained without --nsp; not given: as the model has it")
       ->check(CLI::IsMember({"cls", "mean"}));
-  add_shared_flags(*command, o.trainer);
+  add_shared_flags(*command, o.trainer, o.plans);
   return command;
 }
 
@@ -204,6 +205,11 @@ std::string wrong_model_flags(const CLI::App& command, const std::string& init_w
   return "";
 }
 
+std::string wrong_pretrain_flags(const CLI::App& command, const PretrainOptions& o) {
+  const std::string wrong = wrong_trainer_flags(command, o.trainer);
+  return wrong.empty() ? wrong_plan_flags(o.plans, named_device(o.trainer.device)) : wrong;
+}
+
 std::string wrong_finetune_flags(const CLI::App& command, const FinetuneOptions& o) {
   const std::string wrong = wrong_trainer_flags(command, o.trainer);
   if (!wrong.empty()) return wrong;
@@ -213,7 +219,8 @@ std::string wrong_finetune_flags(const CLI::App& command, const FinetuneOptions&
   if (!o.init_weights.empty() && o.text.cased) {
     return "--cased is for a --vocab without --init-weights, whose folder says it";
   }
-  return wrong_model_flags(command, o.init_weights);
+  const std::string wrong_plans = wrong_plan_flags(o.plans, named_device(o.trainer.device));
+  return wrong_plans.empty() ? wrong_model_flags(command, o.init_weights) : wrong_plans;
 }
 
 }  // namespace
@@ -246,7 +253,7 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
 
   const std::vector<std::string> arguments = normalize_flags(argc, argv);
   const auto code = parse_command_line(app, arguments, [&]() -> std::string {
-    if (pretrain->parsed()) return wrong_trainer_flags(*pretrain, o.pretrain.trainer);
+    if (pretrain->parsed()) return wrong_pretrain_flags(*pretrain, o.pretrain);
     if (finetune->parsed()) return wrong_finetune_flags(*finetune, o.finetune);
     if (predict->parsed()) return wrong_device_flags(o.predict.device);
     if (embed->parsed()) return wrong_device_flags(o.embed.device);

@@ -1,6 +1,7 @@
 // What train_bert can be told.
 #pragma once
 
+#include "lockstep/train/plan_flags.h"
 #include "lockstep/train/trainer_flags.h"
 
 #include <cstdint>
@@ -34,6 +35,7 @@ struct PretrainOptions {
   TextFlags text;
   ModelFlags model;
   TrainerFlags trainer;
+  PlanFlags plans;
   int64_t vocab_size = 8192;
   double mlm_probability = 0.15;
   std::optional<double> eval_mlm_probability;  // not given: mlm_probability
@@ -46,6 +48,7 @@ struct FinetuneOptions {
   TextFlags text;
   ModelFlags model;  // without init_weights
   TrainerFlags trainer;
+  PlanFlags plans;
   std::string init_weights;  // as find_trained_bert() takes it
 };
 

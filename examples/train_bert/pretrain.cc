@@ -62,6 +62,7 @@ std::vector<RunTrait> Pretraining::traits(const TextData& text, int world) const
 void Pretraining::preflight(int world) {
   const PretrainOptions& o = options_;
   preflight_flags(o.trainer, world);
+  check_plan_file(o.plans);
   if (!o.trainer.output_dir.empty()) RunDir::check(run_dir_options(o.trainer));
   check_length(model_config(o.model), o.text.max_seq_length);
   TextData text = open_pretraining_text(o, as_text(kept_vocabulary(o.trainer)));
@@ -92,6 +93,7 @@ void Pretraining::run(ProcessGroup& group, const RankPlace& place) {
                        text_sampler(*text.validation, o.trainer, false, rank, world), shape);
   run.open();
 
+  KeptPlans plans(o.plans, group);
   Generator rng(o.trainer.seed);
   BertForPreTraining model(config, rng, o.nsp);
   rng.set_state({.seed = o.trainer.seed + 1 + static_cast<uint64_t>(rank), .next_block = 0});
@@ -101,6 +103,7 @@ void Pretraining::run(ProcessGroup& group, const RankPlace& place) {
     write_bert_config(bert_config_path(run.run_dir()->path()), config, model.architecture());
   }
   const auto batch_fn = [&](const TextBatch& batch) {
+    plans.look();
     return pretraining_result(model, to_device(batch, run.device()));
   };
   MaskedTextSource train_batches(train_data, batch_fn, o.nsp && joins(o.trainer.uneven)),
@@ -119,6 +122,7 @@ void Pretraining::run(ProcessGroup& group, const RankPlace& place) {
                                         .evaluate_first = true});
   const std::string begun =
       result.first_loss ? str(loss_text(*result.first_loss), " before training, ") : "";
+  if (!plans.summary().empty()) run.say(plans.summary());
   run.say(str("masked loss ", begun, loss_text(result.test_loss), " now, ",
               loss_text(result.best_loss), " at best; ", loss_text(text.unigram_loss),
               " would be that of predicting by the tokens' frequencies alone"));

@@ -19,7 +19,7 @@ int run_main(int argc, char** argv) {
   RankWork work{.preflight = [&](int world) { train_resnet::preflight(options, world); },
                 .run = [&](auto& group, auto& place) { train_resnet::run(options, group, place); },
                 .own_settings = {"data-dir", "workers"},
-                .path_settings = {"checkpoint", "init-weights"}};
+                .path_settings = {"checkpoint", "cudnn-plans", "init-weights"}};
   if (options.command == train_resnet::Command::kEvaluate) {
     work.preflight = [&](int /*world*/) { train_resnet::preflight_evaluation(options); };
     work.run = [&](auto& group, auto& place) {

@@ -36,6 +36,7 @@ void add_training_flags(CLI::App& app, Options& o) {
   add_data_flags(app, o.data);
 
   add_loop_flags(app, o.trainer, kWords);
+  add_plan_flags(app, o.plans);
   add_optimizer_flags(app, o.trainer.optimizer);
   app.add_option("--label-smoothing", o.label_smoothing, "Label smoothing")
       ->check(within(0, 1, "a value from 0 to 1"));
@@ -108,7 +109,8 @@ std::string wrong_flags(const CLI::App& app, const Options& o) {
   if (o.sync_bn && o.trainer.uneven.uneven == "join") {
     return "--sync-bn wants samples on each process; it takes no --uneven join";
   }
-  return wrong_data_flags(o.data);
+  const std::string wrong_plans = wrong_plan_flags(o.plans, named_device(o.trainer.device));
+  return wrong_plans.empty() ? wrong_data_flags(o.data) : wrong_plans;
 }
 
 /// A training's flag before a command would mean nothing.

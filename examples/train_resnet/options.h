@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lockstep/train/data_flags.h"
+#include "lockstep/train/plan_flags.h"
 #include "lockstep/train/predict.h"
 #include "lockstep/train/trainer_flags.h"
 
@@ -27,6 +28,7 @@ struct Options {
   std::string model = "resnet8";
   DataFlags data;
   TrainerFlags trainer;
+  PlanFlags plans;
   double label_smoothing = 0;
   bool sync_bn = false;
   double layer_drop = 0;

@@ -60,6 +60,7 @@ std::string load_init_weights(const Options& o, ResNet& model) {
 
 void preflight(const Options& o, int world) {
   preflight_flags(o.trainer, world);
+  check_plan_file(o.plans);
   const TrainingData data = open_data(o.data, o.trainer.seed, /*warn=*/false);
   sampler(o, *data.train, true, 0, world);
   sampler(o, *data.test, false, 0, world);
@@ -81,6 +82,7 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
                        {.workers = o.data.workers});
   run.open();
 
+  KeptPlans plans(o.plans, group);
   const auto model = make_model(o, *train_set);
   if (!o.init_weights.empty()) {
     run.init_weights("--init-weights", [&] { return load_init_weights(o, *model); });
@@ -89,6 +91,7 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
   if (o.sync_bn) use_sync_batch_norm(*model, group);
   const auto batch_fn = [&](double smoothing) -> BatchFn {
     return [&, smoothing](const Batch& loaded) {
+      plans.look();
       const Batch batch = to_device(loaded, run.device());
       return image_result(model->forward(Variable(batch.inputs)), batch.targets,
                           {.label_smoothing = smoothing});
@@ -108,6 +111,7 @@ void run(const Options& o, ProcessGroup& group, const RankPlace& place) {
                  .class_names = train_set->class_names()});
   const std::string skipped = skipped_images(o.data, data, group);
   if (!skipped.empty()) run.say(skipped);
+  if (!plans.summary().empty()) run.say(plans.summary());
   run.say(str("test accuracy ", format_percent(result.test_accuracy), " in the last epoch, ",
               format_percent(result.best_accuracy), " at best"));
 }

@@ -1,5 +1,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/tensor/cuda/cublas/matmul.h"
+#include "lockstep/tensor/cuda/cudnn/api.h"
 #include "lockstep/tensor/cuda/cudnn/attention.h"
 #include "lockstep/tensor/cuda/cudnn/conv.h"
 #include "lockstep/tensor/cuda/make_backend.h"
@@ -37,7 +38,8 @@ CudaSlot probe() {
       .backend = &backend, .memory = &backend.memory, .streams = &backend.streams, .missing = ""};
 }
 
-[[maybe_unused]] const bool kRegistered = (set_cuda_probe(probe), true);
+[[maybe_unused]] const bool kRegistered =
+    (set_cuda_probe(probe), set_plan_origin(cudnn_origin), true);
 
 }  // namespace
 }  // namespace lockstep::cuda

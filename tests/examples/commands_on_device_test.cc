@@ -161,5 +161,25 @@ TEST_CASE("--tf32 holds for the process that uses the device, and wants one") {
   }
 }
 
+TEST_CASE("--cudnn-benchmark and --cudnn-plans want a device") {
+  for (const auto& flags : std::vector<std::vector<std::string>>{{"--cudnn-benchmark"},
+                                                                 {"--cudnn-plans", "plans.json"}}) {
+    const std::string wanted = flags[0] + " is for a GPU; it wants --device cuda";
+    const auto resnet = run_trainer(flags);
+    CHECK(resnet->exit_code() == 2);
+    CHECK(resnet->err().find(wanted) != std::string::npos);
+    for (const auto& [command, more] :
+         std::vector<std::pair<const char*, std::vector<std::string>>>{
+             {"pretrain", {}}, {"finetune", {"--vocab", "v"}}}) {
+      std::vector<std::string> arguments{"--train-file", "text"};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      arguments.insert(arguments.end(), flags.begin(), flags.end());
+      const auto bert = run_bert(command, arguments);
+      CHECK(bert->exit_code() == 2);
+      CHECK(bert->err().find(wanted) != std::string::npos);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

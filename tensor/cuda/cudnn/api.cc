@@ -3,6 +3,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/tensor/cuda/library.h"
 #include "lockstep/tensor/cuda/runtime.h"
+#include "lockstep/tensor/memory.h"
 
 namespace lockstep::cuda {
 namespace {
@@ -10,6 +11,7 @@ namespace {
 CudnnFunctions load() {
   const Library library("cuDNN", str("libcudnn.so.", CUDNN_MAJOR).c_str());
   CudnnFunctions f{};
+  library.bind(f.version, "cudnnGetVersion");
   library.bind(f.create, "cudnnCreate");
   library.bind(f.set_stream, "cudnnSetStream");
   library.bind(f.error_string, "cudnnGetErrorString");
@@ -47,6 +49,18 @@ cudnnHandle_t cudnn_handle() {
   }
   check_cudnn(cudnn().set_stream(handle, current_native_stream()), "cudnnSetStream");
   return handle;
+}
+
+PlanOrigin cudnn_origin() {
+  require_cuda();  // chooses the GPU, or says what is missing
+  bind_device();
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  cudaDeviceProp properties;
+  check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  const size_t version = cudnn().version();
+  return {.library = str("cuDNN ", version / 10000, ".", version / 100 % 100, ".", version % 100),
+          .device = properties.name};
 }
 
 }  // namespace lockstep::cuda

@@ -2,6 +2,8 @@
 // --config=cuda.
 #pragma once
 
+#include "lockstep/tensor/plan_book.h"
+
 #include <cudnn.h>
 
 #include <string>
@@ -9,6 +11,7 @@
 namespace lockstep::cuda {
 
 struct CudnnFunctions {
+  decltype(&cudnnGetVersion) version;
   decltype(&cudnnCreate) create;
   decltype(&cudnnSetStream) set_stream;
   decltype(&cudnnGetErrorString) error_string;
@@ -30,5 +33,8 @@ void check_cudnn(cudnnStatus_t status, const char* call);
 /// The calling thread's, set to its current stream; made at its first call, and never destroyed:
 /// work of a thread that ends may still run.
 cudnnHandle_t cudnn_handle();
+
+/// Where what was found out about plans holds: this cuDNN on this GPU.
+PlanOrigin cudnn_origin();
 
 }  // namespace lockstep::cuda

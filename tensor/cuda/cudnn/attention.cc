@@ -4,9 +4,15 @@
 #include "lockstep/base/str.h"
 #include "lockstep/tensor/cuda/attention_masks.h"
 #include "lockstep/tensor/cuda/cudnn/attention_plan.h"
+#include "lockstep/tensor/cuda/cudnn/time_run.h"
 #include "lockstep/tensor/cuda/make_backend.h"
 #include "lockstep/tensor/cuda/runtime.h"
 #include "lockstep/tensor/ops/copy.h"
+#include "lockstep/tensor/plan_book.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
 
 namespace lockstep::cuda {
 namespace {
@@ -15,12 +21,25 @@ using Cache = ProblemCache<Plan, std::tuple_size_v<AttentionKey>>;
 
 void settle() { check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
 
-/// Null when cuDNN cannot do it. Valid until the thread's next call.
-const Plan* plan_of(const AttentionProblem& problem, cudnnHandle_t handle) {
+/// Null when cuDNN cannot do it. Valid until the thread's next call. Where plans are timed,
+/// `prepare` gives what runs one.
+template <class Prepare>
+const Plan* plan_of(const AttentionProblem& problem, cudnnHandle_t handle, const Prepare& prepare) {
   static thread_local auto* plans = new Cache(256, settle);
   return plans->get(attention_key(problem), [&] {
     std::string why;
-    auto made = plan_attention(problem, {.handle = handle}, &why);
+    std::function<std::optional<int64_t>(const Plan&)> time;
+    if (may_time_plans()) {
+      time = [&](const Plan& plan) {
+        return time_run([&]() -> Run { return [&plan, run = prepare()] { run(plan); }; });
+      };
+    }
+    auto made = choose_plan<Plan>(
+        problem_name("attention", attention_key(problem)), plan_book(),
+        [&](const PlanWanted& wanted) {
+          return plan_attention(problem, {.handle = handle}, wanted, &why);
+        },
+        time);
     if (made == nullptr) {
       const AttentionLayout& l = problem.layout;
       log_warning(str("cuDNN has no plan for attention of ", l.queries, " queries to ", l.keys,
@@ -126,15 +145,21 @@ void forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& pa
     return own();
   }
   const cudnnHandle_t handle = cudnn_handle();
-  const Plan* plan = plan_of(
-      {.layout = l, .causal = params.causal, .padding = padding.defined(), .drop = params.drop},
-      handle);
-  if (plan == nullptr) return own();
-  const Inputs inputs(q, k, v, padding, l, params);
   lse.mutable_raw();  // tells the tensors that they change
   out.mutable_raw();
-  plan->run(handle,
-            inputs.with({{kAttentionOut, start(out, l.out)}, {kAttentionLse, lse.mutable_raw()}}));
+  const auto run_on = [&](const Inputs& inputs, const Plan& plan) {
+    plan.run(handle, inputs.with({{kAttentionOut, start(out, l.out)},
+                                  {kAttentionLse, const_cast<std::byte*>(lse.raw())}}));
+  };
+  // Each run writes all of the results, so that runs to be timed need no others.
+  const Plan* plan = plan_of(
+      {.layout = l, .causal = params.causal, .padding = padding.defined(), .drop = params.drop},
+      handle, [&] {
+        const auto inputs = std::make_shared<Inputs>(q, k, v, padding, l, params);
+        return [&run_on, inputs](const Plan& timed) { run_on(*inputs, timed); };
+      });
+  if (plan == nullptr) return own();
+  run_on(Inputs(q, k, v, padding, l, params), *plan);
   if (padding.defined()) clear_blind_queries(padding, l, params.causal, out, lse);
 }
 
@@ -155,26 +180,37 @@ void backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Te
   }
   if (!cudnn_takes(l, q.dtype(), params)) return own();
   const cudnnHandle_t handle = cudnn_handle();
-  const Plan* plan = plan_of({.layout = l,
-                              .causal = params.causal,
-                              .padding = padding.defined(),
-                              .drop = params.drop,
-                              .backward = true},
-                             handle);
-  if (plan == nullptr) return own();
-  const Inputs inputs(q, k, v, padding, l, params);
-  Tensor delta = Tensor::empty(lse.shape(), lse.dtype(), lse.device());
   float inverse = params.drop ? static_cast<float>(1 / params.dropout.factor) : 1.0f;
+  const auto run_on = [&](const Inputs& inputs, Tensor delta, const Gradients& gradients,
+                          const Plan& plan) {
+    const auto& grads = gradients.written;
+    plan.run(handle, inputs.with({{kAttentionOut, start(out, l.out)},
+                                  {kAttentionLse, const_cast<std::byte*>(lse.raw())},
+                                  {kAttentionGradOut, start(grad_out, l.out)},
+                                  {kAttentionGradQ, start(grads[0], l.q)},
+                                  {kAttentionGradK, start(grads[1], l.k)},
+                                  {kAttentionGradV, start(grads[2], l.v)},
+                                  {kAttentionDelta, delta.mutable_raw()},
+                                  {kAttentionInverse, &inverse}}));
+  };
+  const auto new_delta = [&] { return Tensor::empty(lse.shape(), lse.dtype(), lse.device()); };
+  const Plan* plan = plan_of(
+      {.layout = l,
+       .causal = params.causal,
+       .padding = padding.defined(),
+       .drop = params.drop,
+       .backward = true},
+      handle, [&] {
+        static const Dest nowhere;  // what is there already stays as it is
+        const auto inputs = std::make_shared<Inputs>(q, k, v, padding, l, params);
+        const auto scratch = std::make_shared<Gradients>(q, k, v, l, nowhere, nowhere, nowhere);
+        return [&, inputs, scratch, delta = new_delta()](const Plan& timed) {
+          run_on(*inputs, delta, *scratch, timed);
+        };
+      });
+  if (plan == nullptr) return own();
   Gradients gradients(q, k, v, l, grad_q, grad_k, grad_v);
-  auto& grads = gradients.written;
-  plan->run(handle, inputs.with({{kAttentionOut, start(out, l.out)},
-                                 {kAttentionLse, const_cast<std::byte*>(lse.raw())},
-                                 {kAttentionGradOut, start(grad_out, l.out)},
-                                 {kAttentionGradQ, start(grads[0], l.q)},
-                                 {kAttentionGradK, start(grads[1], l.k)},
-                                 {kAttentionGradV, start(grads[2], l.v)},
-                                 {kAttentionDelta, delta.mutable_raw()},
-                                 {kAttentionInverse, &inverse}}));
+  run_on(Inputs(q, k, v, padding, l, params), new_delta(), gradients, *plan);
   gradients.add();
 }
 

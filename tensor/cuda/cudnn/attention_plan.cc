@@ -229,15 +229,16 @@ class Builder {
 
 }  // namespace
 
-std::unique_ptr<Plan> plan_attention(const AttentionProblem& problem, const PlanTarget& target,
-                                     std::string* why) {
+std::vector<std::unique_ptr<Plan>> plan_attention(const AttentionProblem& problem,
+                                                  const PlanTarget& target,
+                                                  const PlanWanted& wanted, std::string* why) {
   try {
     Builder builder(problem);
-    return Plan::make(problem.backward ? builder.backward() : builder.forward(), target, false,
-                      why);
+    return Plan::suggest(problem.backward ? builder.backward() : builder.forward(), target, false,
+                         wanted, why);
   } catch (const UnsupportedError& refused) {
     if (why != nullptr) *why = refused.what();
-    return nullptr;
+    return {};
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace lockstep::cuda {
 
@@ -30,8 +31,11 @@ enum AttentionOperand : int64_t {
   kAttentionInverse,  // by value, f32: 1 / factor, or 1
 };
 
-/// Null when cuDNN has none; `why`, if given, then has the reason.
-std::unique_ptr<Plan> plan_attention(const AttentionProblem& problem, const PlanTarget& target,
-                                     std::string* why = nullptr);
+/// cuDNN's suggestions, best first; empty when it has none, and `why`, if given, then has the
+/// reason.
+std::vector<std::unique_ptr<Plan>> plan_attention(const AttentionProblem& problem,
+                                                  const PlanTarget& target,
+                                                  const PlanWanted& wanted = {},
+                                                  std::string* why = nullptr);
 
 }  // namespace lockstep::cuda

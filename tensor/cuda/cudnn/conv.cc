@@ -5,10 +5,18 @@
 #include "lockstep/tensor/cuda/add_bias.h"
 #include "lockstep/tensor/cuda/cublas/matmul.h"
 #include "lockstep/tensor/cuda/cudnn/conv_plan.h"
+#include "lockstep/tensor/cuda/cudnn/time_run.h"
 #include "lockstep/tensor/cuda/make_backend.h"
 #include "lockstep/tensor/cuda/runtime.h"
 #include "lockstep/tensor/ops/copy.h"
+#include "lockstep/tensor/plan_book.h"
 #include "lockstep/tensor/tf32.h"
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
 
 namespace lockstep::cuda {
 namespace {
@@ -18,6 +26,37 @@ using Cache = ProblemCache<Plan, std::tuple_size_v<ConvKey>>;
 void settle() { check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
 
 bool is_aligned(const Tensor& x) { return reinterpret_cast<uintptr_t>(x.raw()) % 16 == 0; }
+
+/// Which of x, weight and y a pass writes.
+size_t result_of(ConvPass pass) {
+  return pass == ConvPass::kData ? 0 : pass == ConvPass::kWeight ? 1 : 2;
+}
+
+std::vector<Binding> bindings(std::span<const Tensor, 3> operands) {
+  const auto memory = [](const Tensor& t) {
+    return const_cast<void*>(static_cast<const void*>(t.raw()));
+  };
+  return {{kConvX, memory(operands[0])},
+          {kConvWeight, memory(operands[1])},
+          {kConvY, memory(operands[2])}};
+}
+
+/// Times plans of the pass. Null where they are not to be timed.
+std::function<std::optional<int64_t>(const Plan&)> timer(ConvPass pass, cudnnHandle_t handle,
+                                                         const Tensor& x, const Tensor& weight,
+                                                         const Tensor& y) {
+  if (!may_time_plans()) return nullptr;
+  return [=](const Plan& plan) {
+    return time_run([&]() -> Run {
+      std::array<Tensor, 3> operands{x, weight, y};
+      // A result of its own: a gradient that is added to must stay what it is. Zeros, so that what
+      // is added up stays finite.
+      Tensor& result = operands[result_of(pass)];
+      result = Tensor::zeros(result.shape(), result.dtype(), result.device());
+      return [&plan, handle, operands] { plan.run(handle, bindings(operands)); };
+    });
+  };
+}
 
 /// False, with nothing done, when cuDNN cannot do it. Whichever of the three is the result is
 /// written.
@@ -39,7 +78,12 @@ bool run(ConvPass pass, bool accumulate, const Conv2dOptions& options, const Ten
   const cudnnHandle_t handle = cudnn_handle();
   const Plan* plan = plans->get(conv_key(problem), [&] {
     std::string why;
-    auto made = plan_convolution(problem, {.handle = handle}, &why);
+    auto made = choose_plan<Plan>(
+        problem_name("convolution", conv_key(problem)), plan_book(),
+        [&](const PlanWanted& wanted) {
+          return plan_convolution(problem, {.handle = handle}, wanted, &why);
+        },
+        timer(pass, handle, x, weight, y));
     if (made == nullptr) {
       log_warning(str("cuDNN has no plan for a convolution of ", name_of(x.dtype()), " ", x.shape(),
                       " by ", weight.shape(), " (", why, "); a slower kernel of ours takes it"));
@@ -48,14 +92,8 @@ bool run(ConvPass pass, bool accumulate, const Conv2dOptions& options, const Ten
   });
   if (plan == nullptr) return false;
   Tensor operands[] = {x, weight, y};
-  Tensor& result = operands[problem.pass == ConvPass::kData     ? 0
-                            : problem.pass == ConvPass::kWeight ? 1
-                                                                : 2];
-  result.mutable_raw();  // tells the tensor that it changes
-  const auto memory = [](const Tensor& t) {
-    return const_cast<void*>(static_cast<const void*>(t.raw()));
-  };
-  plan->run(handle, {{kConvX, memory(x)}, {kConvWeight, memory(weight)}, {kConvY, memory(y)}});
+  operands[result_of(pass)].mutable_raw();  // tells the tensor that it changes
+  plan->run(handle, bindings(operands));
   return true;
 }
 

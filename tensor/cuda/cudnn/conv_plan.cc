@@ -73,14 +73,15 @@ Graph graph_of(const ConvProblem& p) {
 
 }  // namespace
 
-std::unique_ptr<Plan> plan_convolution(const ConvProblem& problem, const PlanTarget& target,
-                                       std::string* why) {
+std::vector<std::unique_ptr<Plan>> plan_convolution(const ConvProblem& problem,
+                                                    const PlanTarget& target,
+                                                    const PlanWanted& wanted, std::string* why) {
   const bool exact_f32 = problem.dtype == DType::kF32 && !problem.tf32;
   try {
-    return Plan::make(graph_of(problem), target, exact_f32, why);
+    return Plan::suggest(graph_of(problem), target, exact_f32, wanted, why);
   } catch (const UnsupportedError& refused) {
     if (why != nullptr) *why = refused.what();
-    return nullptr;
+    return {};
   }
 }
 

@@ -6,14 +6,18 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace lockstep::cuda {
 
 /// What Plan::run binds.
 enum ConvOperand : int64_t { kConvX = 1, kConvWeight, kConvY };
 
-/// Null when cuDNN has none; `why`, if given, then has the reason. f32 and bf16.
-std::unique_ptr<Plan> plan_convolution(const ConvProblem& problem, const PlanTarget& target,
-                                       std::string* why = nullptr);
+/// cuDNN's suggestions, best first; empty when it has none, and `why`, if given, then has the
+/// reason. f32 and bf16.
+std::vector<std::unique_ptr<Plan>> plan_convolution(const ConvProblem& problem,
+                                                    const PlanTarget& target,
+                                                    const PlanWanted& wanted = {},
+                                                    std::string* why = nullptr);
 
 }  // namespace lockstep::cuda

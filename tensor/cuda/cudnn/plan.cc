@@ -4,6 +4,8 @@
 #include "lockstep/tensor/tensor.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace lockstep::cuda {
 namespace {
@@ -64,6 +66,43 @@ std::deque<Descriptor> suggestions(const Descriptor& graph, const PlanTarget& ta
   return configs;
 }
 
+/// The engine and the values of its knobs.
+std::string name_of(const Descriptor& config) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t native = engine.native();
+  config.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &native);
+  int64_t index = 0;
+  engine.get(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &index);
+  std::string name = str(index);
+  std::deque<Descriptor> knobs;
+  std::vector<cudnnBackendDescriptor_t> natives;
+  for (int i = 0; i < CUDNN_KNOB_TYPE_COUNTS; ++i) {
+    natives.push_back(knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR).native());
+  }
+  const int64_t count = config.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                   static_cast<int64_t>(natives.size()), natives.data());
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    cudnnBackendKnobType_t type{};
+    int64_t value = 0;
+    knobs[i].get(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);
+    knobs[i].get(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &value);
+    name += str(" ", static_cast<int>(type), "=", value);
+  }
+  return name;
+}
+
+/// The operations as one descriptor, which `graph` keeps.
+const Descriptor& finalized(Graph& graph, const PlanTarget& target) {
+  Descriptor& whole = graph.keep(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  const auto& operations = graph.operations();
+  whole.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations.size(),
+            operations.data());
+  if (target.handle != nullptr) {
+    whole.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target.handle);
+  }
+  return whole.finalize();
+}
+
 }  // namespace
 
 const Descriptor& Graph::tensor(const GraphTensor& t) {
@@ -89,29 +128,29 @@ Descriptor device_from_json(const std::string& json) {
   return device;
 }
 
-std::unique_ptr<Plan> Plan::make(Graph graph, const PlanTarget& target, bool exact_f32,
-                                 std::string* why) {
-  std::unique_ptr<Plan> plan(new Plan(std::move(graph)));
-  std::string reason;
-  if (plan->choose(target, exact_f32, reason)) return plan;
-  if (why != nullptr) *why = reason;
-  return nullptr;
+Plan::Plan(std::shared_ptr<const Origin> origin, Descriptor plan, std::string name)
+    : origin_(std::move(origin)), plan_(std::move(plan)), name_(std::move(name)) {
+  plan_.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &workspace_bytes_);
 }
 
-bool Plan::choose(const PlanTarget& target, bool exact_f32, std::string& why) {
-  Descriptor& graph = graph_.keep(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  const auto& operations = graph_.operations();
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations.size(),
-            operations.data());
-  if (target.handle != nullptr) {
-    graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target.handle);
-  }
-  graph.finalize();
-  why = "cuDNN suggests no engine";
+std::vector<std::unique_ptr<Plan>> Plan::suggest(Graph operations, const PlanTarget& target,
+                                                 bool exact_f32, const PlanWanted& wanted,
+                                                 std::string* why) {
+  const auto origin = std::make_shared<Origin>();
+  origin->graph = std::move(operations);
+  const Descriptor& graph = finalized(origin->graph, target);
+  std::vector<std::unique_ptr<Plan>> plans;
+  std::string reason = "cuDNN suggests no engine";
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    configs_ = suggestions(graph, target, mode);
-    for (const Descriptor& config : configs_) {
+    if (!plans.empty()) break;
+    std::deque<Descriptor> configs = suggestions(graph, target, mode);
+    for (const Descriptor& config : configs) {
+      if (plans.size() == wanted.most) break;
       if (!acceptable(config, exact_f32)) continue;
+      std::string name = name_of(config);
+      if (!wanted.name.empty() && name != wanted.name) continue;
+      const auto same = [&](const std::unique_ptr<Plan>& plan) { return plan->name() == name; };
+      if (std::any_of(plans.begin(), plans.end(), same)) continue;
       Descriptor candidate(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
       candidate.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
       set_target(candidate, target, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
@@ -119,16 +158,15 @@ bool Plan::choose(const PlanTarget& target, bool exact_f32, std::string& why) {
       if (!candidate.try_finalize()) {
         char text[512] = "";
         cudnn().last_error(text, sizeof text);
-        why = str("cuDNN's engine cannot be built: ", text);
+        reason = str("cuDNN's engine cannot be built: ", text);
         continue;
       }
-      candidate.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
-                    &workspace_bytes_);
-      plan_.emplace(std::move(candidate));
-      return true;
+      plans.emplace_back(new Plan(origin, std::move(candidate), std::move(name)));
     }
+    std::move(configs.begin(), configs.end(), std::back_inserter(origin->configs));
   }
-  return false;
+  if (why != nullptr && plans.empty()) *why = reason;
+  return plans;
 }
 
 void Plan::run(cudnnHandle_t handle, const std::vector<Binding>& bindings) const {
@@ -149,7 +187,7 @@ void Plan::run(cudnnHandle_t handle, const std::vector<Binding>& bindings) const
       .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, memory.size(), memory.data())
       .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace)
       .finalize();
-  check_cudnn(cudnn().execute(handle, plan_->native(), pack.native()), "cudnnBackendExecute");
+  check_cudnn(cudnn().execute(handle, plan_.native(), pack.native()), "cudnnBackendExecute");
 }
 
 }  // namespace lockstep::cuda

@@ -1,13 +1,13 @@
 // A graph of operations, and a plan: the engine that runs it.
 #pragma once
 
+#include "lockstep/tensor/cuda/cudnn/choose_plan.h"
 #include "lockstep/tensor/cuda/cudnn/descriptor.h"
 
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,24 +55,32 @@ struct Binding {
 
 class Plan {
  public:
-  /// The first of cuDNN's suggestions, best first, that can be built, gives the same bits each time
-  /// and adds up in f32; with `exact_f32` none that rounds or transforms f32 operands. Null when
-  /// there is none; `why`, if given, then has the reason.
-  static std::unique_ptr<Plan> make(Graph graph, const PlanTarget& target, bool exact_f32,
-                                    std::string* why = nullptr);
+  /// Those of cuDNN's suggestions, best first, that can be built, give the same bits each time and
+  /// add up in f32; with `exact_f32` none that rounds or transforms f32 operands. No two have one
+  /// name. Empty when there is none; `why`, if given, then has the reason.
+  static std::vector<std::unique_ptr<Plan>> suggest(Graph graph, const PlanTarget& target,
+                                                    bool exact_f32, const PlanWanted& wanted,
+                                                    std::string* why = nullptr);
 
+  /// "31 2=13 3=0": the engine, and its knobs with their values. The same plan of the same problem
+  /// for another process with the same cuDNN and GPU.
+  const std::string& name() const { return name_; }
   int64_t workspace_bytes() const { return workspace_bytes_; }
   /// Enqueues it on the stream of `handle`, the calling thread's. Scratch memory comes from the
   /// tensor allocator.
   void run(cudnnHandle_t handle, const std::vector<Binding>& bindings) const;
 
  private:
-  explicit Plan(Graph graph) : graph_(std::move(graph)) {}
-  bool choose(const PlanTarget& target, bool exact_f32, std::string& why);
+  /// What the suggestions for one problem refer to.
+  struct Origin {
+    Graph graph;
+    std::deque<Descriptor> configs;
+  };
+  Plan(std::shared_ptr<const Origin> origin, Descriptor plan, std::string name);
 
-  Graph graph_;
-  std::deque<Descriptor> configs_;
-  std::optional<Descriptor> plan_;
+  std::shared_ptr<const Origin> origin_;
+  Descriptor plan_;
+  std::string name_;
   int64_t workspace_bytes_ = 0;
 };
 

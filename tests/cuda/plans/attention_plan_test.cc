@@ -15,7 +15,7 @@ using testing::h200;
 
 std::string refusal(const AttentionProblem& problem) {
   std::string why;
-  return plan_attention(problem, {.device = &h200()}, &why) == nullptr ? why : "";
+  return plan_attention(problem, {.device = &h200()}, {}, &why).empty() ? why : "";
 }
 
 AttentionLayout packed(int64_t batch, int64_t rows, int64_t heads, int64_t head_dim) {
@@ -58,6 +58,20 @@ TEST_CASE("plans for causal attention, and for queries and keys of different num
 
 TEST_CASE("no plan for heads that cannot be read by 16 bytes") {
   CHECK(refusal({.layout = packed(2, 128, 2, 7)}) != "");
+}
+
+TEST_CASE("a plan of attention is found again by its name") {
+  for (const bool backward : {false, true}) {
+    const AttentionProblem problem{.layout = packed(8, 128, 12, 64), .backward = backward};
+    const PlanTarget target{.device = &h200()};
+    const auto few = plan_attention(problem, target, {.most = kMostTimed});
+    REQUIRE(!few.empty());
+    for (const auto& plan : few) {
+      const auto again = plan_attention(problem, target, {.name = plan->name()});
+      REQUIRE(again.size() == 1);
+      CHECK(again[0]->name() == plan->name());
+    }
+  }
 }
 
 }  // namespace

@@ -58,16 +58,17 @@ std::vector<Convolution> convolutions_of(const std::string& model, int64_t batch
 
 std::string refusal(const Convolution& c, ConvPass pass, DType dtype, bool tf32, bool accumulate) {
   std::string why;
-  const auto plan = plan_convolution({.pass = pass,
-                                      .dtype = dtype,
-                                      .accumulate = accumulate,
-                                      .tf32 = tf32,
-                                      .x = c.x,
-                                      .weight = c.weight,
-                                      .y = c.y,
-                                      .options = c.options},
-                                     {.device = &h200()}, &why);
-  return plan == nullptr ? why : "";
+  const auto plans = plan_convolution({.pass = pass,
+                                       .dtype = dtype,
+                                       .accumulate = accumulate,
+                                       .tf32 = tf32,
+                                       .x = c.x,
+                                       .weight = c.weight,
+                                       .y = c.y,
+                                       .options = c.options},
+                                      {.device = &h200()}, {}, &why);
+  CHECK(plans.size() <= 1);
+  return plans.empty() ? why : "";
 }
 
 void check_all(const char* model, size_t wanted, DType dtype, bool tf32) {
@@ -103,6 +104,34 @@ TEST_CASE("no plan for a result of the wrong size") {
   CHECK(refusal(c, ConvPass::kForward, DType::kBF16, false, false) == "");
   c.y = {8, 57, 56, 64};
   CHECK(refusal(c, ConvPass::kForward, DType::kBF16, false, false) != "");
+}
+
+TEST_CASE("the best few plans have names of their own, by which each is found again") {
+  for (const ConvPass pass : {ConvPass::kForward, ConvPass::kData, ConvPass::kWeight}) {
+    const ConvProblem problem{.pass = pass,
+                              .dtype = DType::kBF16,
+                              .x = {256, 56, 56, 64},
+                              .weight = {64, 3, 3, 64},
+                              .y = {256, 56, 56, 64},
+                              .options = {.padding = {1, 1}}};
+    const PlanTarget target{.device = &h200()};
+    const auto few = plan_convolution(problem, target, {.most = kMostTimed});
+    INFO("pass ", static_cast<int>(pass));
+    CHECK(few.size() == kMostTimed);
+    std::set<std::string> names;
+    for (const auto& plan : few) {
+      names.insert(plan->name());
+      const auto again = plan_convolution(problem, target, {.name = plan->name()});
+      REQUIRE(again.size() == 1);
+      CHECK(again[0]->name() == plan->name());
+      CHECK(again[0]->workspace_bytes() == plan->workspace_bytes());
+    }
+    CHECK(names.size() == few.size());
+    const auto first = plan_convolution(problem, target);
+    REQUIRE(first.size() == 1);
+    CHECK(first[0]->name() == few[0]->name());
+    CHECK(plan_convolution(problem, target, {.name = "no such engine"}).empty());
+  }
 }
 
 }  // namespace
