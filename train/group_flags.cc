@@ -49,6 +49,8 @@ void add_group_flags(CLI::App& app, GroupFlags& flags) {
       ->check(a_link());
   app.add_option("--round-robin", flags.round_robin, "Spread collectives over so many groups")
       ->check(CLI::Range(1, 64));
+  app.add_flag("--nccl-register-buffers", flags.nccl_register_buffers,
+               "Let NCCL reduce gradients where they lie, in memory that it registers");
   app.add_option("--start-timeout", flags.start_timeout,
                  "Seconds to wait for the other ranks to start")
       ->check(seconds());
@@ -66,7 +68,14 @@ ProcessGroupOptions process_group_options(const GroupFlags& flags) {
           .timeout = milliseconds_of(flags.timeout),
           .stall_warning = milliseconds_of(flags.stall_warning),
           .interface = flags.interface,
-          .init_method = flags.init_method};
+          .init_method = flags.init_method,
+          .nccl_register_buffers = flags.nccl_register_buffers};
+}
+
+std::string wrong_group_flags(const GroupFlags& flags, Device device) {
+  return flags.nccl_register_buffers && device.is_cpu()
+             ? "--nccl-register-buffers is for GPUs; it wants --device cuda"
+             : "";
 }
 
 void check_group_flags(const GroupFlags& flags, int world) {

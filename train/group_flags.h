@@ -22,6 +22,7 @@ struct GroupFlags {
   bool canonical = false;
   std::string emulated_link;  // empty: the link as it is
   int round_robin = 1;
+  bool nccl_register_buffers = false;
   // Seconds, as of ProcessGroupOptions.
   double start_timeout = 60;
   double timeout = 30;
@@ -31,6 +32,9 @@ struct GroupFlags {
 void add_group_flags(CLI::App& app, GroupFlags& flags);
 
 ProcessGroupOptions process_group_options(const GroupFlags& flags);
+
+/// After parsing: what is wrong with them on this device, for a usage error; empty: nothing.
+std::string wrong_group_flags(const GroupFlags& flags, Device device);
 
 /// Throws ArgumentError for what no group of `world` ranks can be.
 void check_group_flags(const GroupFlags& flags, int world);

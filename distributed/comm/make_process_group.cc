@@ -65,6 +65,7 @@ JoinedGroup join_at(std::shared_ptr<Store> store, const RankInfo& info, const st
                        .start_timeout = options.start_timeout,
                        .stall_warning = options.stall_warning,
                        .max_ctas = options.nccl_max_ctas,
+                       .register_buffers = options.nccl_register_buffers,
                        .host_id = process_environment()("NCCL_HOSTID").value_or("")});
   return {make_paired_group(std::move(host), std::move(device)), std::move(place)};
 }

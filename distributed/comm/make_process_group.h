@@ -32,6 +32,8 @@ struct ProcessGroupOptions {
   /// As of NcclGroupOptions: thread blocks that a collective may take from computing; 0: NCCL's own
   /// choice.
   int nccl_max_ctas = 0;
+  /// As of NcclGroupOptions: whether the gradients' memory is registered with NCCL.
+  bool nccl_register_buffers = false;
 };
 
 struct JoinedGroup {

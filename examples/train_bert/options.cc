@@ -205,13 +205,18 @@ std::string wrong_model_flags(const CLI::App& command, const std::string& init_w
   return "";
 }
 
-std::string wrong_pretrain_flags(const CLI::App& command, const PretrainOptions& o) {
-  const std::string wrong = wrong_trainer_flags(command, o.trainer);
-  return wrong.empty() ? wrong_plan_flags(o.plans, named_device(o.trainer.device)) : wrong;
+std::string wrong_shared_flags(const CLI::App& command, const TrainerFlags& o,
+                               const PlanFlags& plans) {
+  const Device device = named_device(o.device);
+  for (const std::string& wrong : {wrong_trainer_flags(command, o), wrong_plan_flags(plans, device),
+                                   wrong_group_flags(o.group, device)}) {
+    if (!wrong.empty()) return wrong;
+  }
+  return "";
 }
 
 std::string wrong_finetune_flags(const CLI::App& command, const FinetuneOptions& o) {
-  const std::string wrong = wrong_trainer_flags(command, o.trainer);
+  const std::string wrong = wrong_shared_flags(command, o.trainer, o.plans);
   if (!wrong.empty()) return wrong;
   if (o.init_weights.empty() && o.text.vocab.empty()) {
     return "wanted --init-weights, or --vocab to train from scratch";
@@ -219,8 +224,7 @@ std::string wrong_finetune_flags(const CLI::App& command, const FinetuneOptions&
   if (!o.init_weights.empty() && o.text.cased) {
     return "--cased is for a --vocab without --init-weights, whose folder says it";
   }
-  const std::string wrong_plans = wrong_plan_flags(o.plans, named_device(o.trainer.device));
-  return wrong_plans.empty() ? wrong_model_flags(command, o.init_weights) : wrong_plans;
+  return wrong_model_flags(command, o.init_weights);
 }
 
 }  // namespace
@@ -253,7 +257,8 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
 
   const std::vector<std::string> arguments = normalize_flags(argc, argv);
   const auto code = parse_command_line(app, arguments, [&]() -> std::string {
-    if (pretrain->parsed()) return wrong_pretrain_flags(*pretrain, o.pretrain);
+    if (pretrain->parsed())
+      return wrong_shared_flags(*pretrain, o.pretrain.trainer, o.pretrain.plans);
     if (finetune->parsed()) return wrong_finetune_flags(*finetune, o.finetune);
     if (predict->parsed()) return wrong_device_flags(o.predict.device);
     if (embed->parsed()) return wrong_device_flags(o.embed.device);

@@ -109,8 +109,12 @@ std::string wrong_flags(const CLI::App& app, const Options& o) {
   if (o.sync_bn && o.trainer.uneven.uneven == "join") {
     return "--sync-bn wants samples on each process; it takes no --uneven join";
   }
-  const std::string wrong_plans = wrong_plan_flags(o.plans, named_device(o.trainer.device));
-  return wrong_plans.empty() ? wrong_data_flags(o.data) : wrong_plans;
+  const Device device = named_device(o.trainer.device);
+  for (const std::string& wrong_there :
+       {wrong_plan_flags(o.plans, device), wrong_group_flags(o.trainer.group, device)}) {
+    if (!wrong_there.empty()) return wrong_there;
+  }
+  return wrong_data_flags(o.data);
 }
 
 /// A training's flag before a command would mean nothing.

@@ -23,8 +23,10 @@ Library::Library(const char* name, const char* file)
   }
 }
 
+void* Library::find_or_null(const char* symbol) const { return dlsym(handle_, symbol); }
+
 void* Library::find(const char* symbol) const {
-  void* found = dlsym(handle_, symbol);
+  void* found = find_or_null(symbol);
   if (found == nullptr) {
     throw UnsupportedError(str("cuda: this ", name_, " has no ", symbol, " (", reason(),
                                "); install the release that this program was built with"));

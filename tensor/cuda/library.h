@@ -17,9 +17,15 @@ class Library {
   void bind(Fn*& function, const char* symbol) const {
     function = reinterpret_cast<Fn*>(find(symbol));
   }
+  /// The same, or null when there is none: for what a program can do without.
+  template <class Fn>
+  void bind_if_there(Fn*& function, const char* symbol) const {
+    function = reinterpret_cast<Fn*>(find_or_null(symbol));
+  }
 
  private:
   void* find(const char* symbol) const;
+  void* find_or_null(const char* symbol) const;
 
   std::string name_;
   void* handle_;

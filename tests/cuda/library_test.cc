@@ -32,6 +32,10 @@ TEST_CASE("a library that is missing, or older than it should be, is named with 
   double (*cosine)(double) = nullptr;
   math.bind(cosine, "cos");
   CHECK(cosine(1.0) == std::cos(1.0));
+  math.bind_if_there(cosine, "cosineOfTheFuture");
+  CHECK((cosine == nullptr));
+  math.bind_if_there(cosine, "cos");
+  CHECK(cosine(1.0) == std::cos(1.0));
   CHECK(message_of([&] {
           math.bind(cosine, "cosineOfTheFuture");
         }).find("cuda: this the mathematics library has no cosineOfTheFuture (") == 0);

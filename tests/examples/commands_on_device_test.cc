@@ -161,10 +161,11 @@ TEST_CASE("--tf32 holds for the process that uses the device, and wants one") {
   }
 }
 
-TEST_CASE("--cudnn-benchmark and --cudnn-plans want a device") {
-  for (const auto& flags : std::vector<std::vector<std::string>>{{"--cudnn-benchmark"},
-                                                                 {"--cudnn-plans", "plans.json"}}) {
-    const std::string wanted = flags[0] + " is for a GPU; it wants --device cuda";
+TEST_CASE("--cudnn-benchmark, --cudnn-plans and --nccl-register-buffers want a device") {
+  for (const auto& flags : std::vector<std::vector<std::string>>{
+           {"--cudnn-benchmark"}, {"--cudnn-plans", "plans.json"}, {"--nccl-register-buffers"}}) {
+    const std::string wanted = flags[0] + (flags[0][2] == 'n' ? " is for GPUs" : " is for a GPU") +
+                               "; it wants --device cuda";
     const auto resnet = run_trainer(flags);
     CHECK(resnet->exit_code() == 2);
     CHECK(resnet->err().find(wanted) != std::string::npos);

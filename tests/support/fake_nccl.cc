@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <set>
 #include <utility>
 
 namespace lockstep::testing {
@@ -48,6 +49,9 @@ struct FakeComm {
   steady_clock::time_point due;
   bool stuck = false;  // never does
   std::atomic<bool> broken{false};
+  std::mutex mutex;                                              // of what follows
+  std::multiset<const std::byte*> in_use;                        // starts of collectives' memory
+  std::map<int64_t, std::pair<const std::byte*, size_t>> known;  // registered, by handle
 };
 
 /// The group that this thread is in.
@@ -66,6 +70,7 @@ struct FakeNccl::State {
   int64_t ids = 0;
   int apis = 0;
   int max_ctas = 0;
+  int registrations = 0;
   std::map<std::string, std::shared_ptr<FakeClique>> cliques;  // by id
   std::vector<std::shared_ptr<FakeComm>> comms;                // also ended ones
   std::vector<std::string> misuses;
@@ -166,6 +171,12 @@ class FakeApi final : public comm::NcclApi {
   NcclResult destroy(NcclComm& handle) override {
     Call comm(*state_, handle, "destroy");
     if (!comm->finalizing) state_->misuse("destroy without finalize");
+    bool left = false;
+    {
+      const std::lock_guard lock(comm->mutex);
+      left = !comm->known.empty();
+    }
+    if (left) state_->misuse("destroy with registered memory");
     comm->ended = true;
     return NcclResult::kSuccess;
   }
@@ -220,6 +231,47 @@ class FakeApi final : public comm::NcclApi {
     return exchange_letters(*comm, group.letters, *group.stream);
   }
 
+  bool can_register() override { return options_.can_register; }
+  NcclResult register_buffer(void* memory, size_t bytes, NcclComm& handle, void*& made) override {
+    Call comm(*state_, handle, "register_buffer");
+    if (!options_.can_register) state_->misuse("register_buffer, which this NCCL lacks");
+    if (options_.register_result != NcclResult::kSuccess) return options_.register_result;
+    const auto* begin = static_cast<const std::byte*>(memory);
+    int64_t number = 0;
+    {
+      const std::lock_guard lock(state_->mutex);
+      number = ++state_->registrations;
+    }
+    bool twice = false;
+    {
+      const std::lock_guard lock(comm->mutex);
+      for (const auto& [other, range] : comm->known) {
+        twice = twice || (begin < range.first + range.second && range.first < begin + bytes);
+      }
+      comm->known[number] = {begin, bytes};
+    }
+    if (twice) state_->misuse("memory registered twice");
+    made = reinterpret_cast<void*>(number);
+    return NcclResult::kSuccess;
+  }
+  NcclResult deregister_buffer(void* made, NcclComm& handle) override {
+    Call comm(*state_, handle, "deregister_buffer");
+    bool known = false, used = false;
+    {
+      const std::lock_guard lock(comm->mutex);
+      const auto found = comm->known.find(reinterpret_cast<int64_t>(made));
+      known = found != comm->known.end();
+      if (known) {
+        const auto [begin, bytes] = found->second;
+        for (const std::byte* x : comm->in_use) used = used || (x >= begin && x < begin + bytes);
+        comm->known.erase(found);
+      }
+    }
+    if (!known) state_->misuse("deregister_buffer of what is not registered");
+    if (used) state_->misuse("deregister_buffer while in use");
+    return known ? NcclResult::kSuccess : NcclResult::kInvalidArgument;
+  }
+
   std::string describe(NcclResult result, NcclComm*) override {
     return str("result ", static_cast<int>(result), " of the fake");
   }
@@ -264,12 +316,19 @@ class FakeApi final : public comm::NcclApi {
   }
 
   NcclResult collective(FakeCall call, NcclComm& handle, Stream& stream) {
+    const auto* used = static_cast<const std::byte*>(call.out);
     call.in = host_address(call.in);
     call.out = host_address(call.out);
     Call comm(*state_, handle, call.name.c_str());
     FakeComm& c = *comm;
-    return enqueue(c, stream, [&c, call = std::move(call), index = c.meetings++] {
+    {
+      const std::lock_guard lock(c.mutex);
+      c.in_use.insert(used);
+    }
+    return enqueue(c, stream, [&c, used, call = std::move(call), index = c.meetings++] {
       c.clique->run(index, c.rank, call, c.ended);
+      const std::lock_guard lock(c.mutex);
+      c.in_use.erase(c.in_use.find(used));
     });
   }
 
@@ -323,6 +382,25 @@ std::vector<std::string> FakeNccl::ranges() const {
 int FakeNccl::max_ctas() const {
   const std::lock_guard lock(state_->mutex);
   return state_->max_ctas;
+}
+
+int FakeNccl::registrations() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->registrations;
+}
+
+int FakeNccl::registered() const {
+  std::vector<std::shared_ptr<FakeComm>> comms;
+  {
+    const std::lock_guard lock(state_->mutex);
+    comms = state_->comms;
+  }
+  int count = 0;
+  for (const auto& comm : comms) {
+    const std::lock_guard lock(comm->mutex);
+    if (!comm->ended) count += static_cast<int>(comm->known.size());
+  }
+  return count;
 }
 
 int FakeNccl::live() const {

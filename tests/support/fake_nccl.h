@@ -28,6 +28,8 @@ struct FakeNcclOptions {
   int64_t error_at = -1;        // ... hangs, and async_error() tells `error`
   comm::NcclResult error = comm::NcclResult::kSystemError;
   bool finalize_hangs = false;
+  bool can_register = true;
+  comm::NcclResult register_result = comm::NcclResult::kSuccess;
 };
 
 /// What the ranks share. Outlives their NcclApi, and the groups.
@@ -47,6 +49,10 @@ class FakeNccl {
   std::vector<std::string> ranges() const;
   /// The largest max_ctas that was asked for.
   int max_ctas() const;
+
+  /// How often memory was registered, and how much of it is now, in communicators that live.
+  int registrations() const;
+  int registered() const;
 
   struct State;
 

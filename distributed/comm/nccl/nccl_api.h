@@ -73,6 +73,14 @@ class NcclApi {
   virtual NcclResult group_start() = 0;
   virtual NcclResult group_end() = 0;
 
+  /// Whether this NCCL has the next two.
+  virtual bool can_register() = 0;
+  /// Until deregister_buffer() or the end of `comm`: collectives of `comm` within the memory may
+  /// read and write it without copies inside. `handle` may be null, which is one, too. While they
+  /// use it the memory is not deregistered, and it is not freed before.
+  virtual NcclResult register_buffer(void* memory, size_t bytes, NcclComm& comm, void*& handle) = 0;
+  virtual NcclResult deregister_buffer(void* handle, NcclComm& comm) = 0;
+
   /// In words, with what NCCL said last about `comm` (may be null).
   virtual std::string describe(NcclResult result, NcclComm* comm) = 0;
   /// "GPU-8d7f...": the calling thread's GPU, unlike any other.

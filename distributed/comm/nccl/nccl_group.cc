@@ -1,8 +1,10 @@
 #include "lockstep/distributed/comm/nccl/nccl_group.h"
 
+#include "lockstep/base/log.h"
 #include "lockstep/distributed/comm/failure_source.h"
 #include "lockstep/distributed/comm/group_base.h"
 #include "lockstep/distributed/comm/nccl/gpu_claim.h"
+#include "lockstep/distributed/comm/nccl/nccl_buffers.h"
 #include "lockstep/distributed/comm/nccl/nccl_calls.h"
 #include "lockstep/distributed/comm/nccl/nccl_watchdog.h"
 #include "lockstep/distributed/comm/peer_lost.h"
@@ -53,6 +55,7 @@ class NcclGroup final : public comm::GroupBase,
         clock_(device_),
         nothing_(moved(Tensor::zeros({1}, DType::kF32), device_)),
         communicator_(api),
+        buffers_(api, communicator_),
         watch_(watch != nullptr ? std::move(watch) : new_watch()) {
     watched_ =
         watch_->attach({prefix_, rank, ranks_, log_}, [this](std::string why) { fail(why); });
@@ -65,7 +68,7 @@ class NcclGroup final : public comm::GroupBase,
     flight_->drain(kEver, true);  // the watchdog sees to it that it ends
     watch_->detach(watched_);
     watchdog_.reset();
-    if (!flight_->failed()) communicator_.close(kFarewell);
+    if (!flight_->failed() && buffers_.release()) communicator_.close(kFarewell);
     communicator_.abort();
     if (!flight_->drain(kFarewell, false)) flight_->leak();
   }
@@ -186,9 +189,10 @@ class NcclGroup final : public comm::GroupBase,
     if (!well) {
       api_.begin_range(op.label.view());
       try {
-        well = communicator_.issue([&](comm::NcclComm& communicator) {
-          return call_nccl(api_, op, size(), communicator, *stream_);
-        });
+        well = (!registers_ || buffers_.prepare(op)) &&
+               communicator_.issue([&](comm::NcclComm& communicator) {
+                 return call_nccl(api_, op, size(), communicator, *stream_);
+               });
       } catch (const std::exception& error) {
         words = error.what();
       }
@@ -243,6 +247,8 @@ class NcclGroup final : public comm::GroupBase,
   DeviceClock clock_;
   Tensor nothing_;  // what barriers reduce
   comm::NcclCommunicator communicator_;
+  const bool registers_ = options_.register_buffers && api_.can_register();
+  comm::NcclBuffers buffers_;
   const std::shared_ptr<comm::RankWatch> watch_;
   std::shared_ptr<comm::RankWatch::Watched> watched_;
   std::mutex mutex_;
@@ -267,6 +273,10 @@ std::unique_ptr<ProcessGroup> make_nccl_group(comm::NcclApi& api, std::shared_pt
     });
   } catch (const CommError& error) {
     throw CommError(str("make_nccl_group: not all ranks have come: ", error.what()));
+  }
+  if (options.register_buffers && !api.can_register() && rank == 0) {
+    log_warning(
+        "nccl: this NCCL cannot register buffers, which 2.19 or later can; it goes on without");
   }
   auto group = std::make_unique<NcclGroup>(api, std::move(store), prefix, rank, std::move(ranks),
                                            options, nullptr);

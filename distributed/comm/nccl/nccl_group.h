@@ -20,6 +20,10 @@ struct NcclGroupOptions {
   std::chrono::milliseconds stall_warning{10'000};
   /// Thread blocks of the GPU that a collective may take from computing; 0: NCCL's own choice.
   int max_ctas = 0;
+  /// Whether memory that is reduced again and again, such as the gradients', is registered with
+  /// NCCL (nccl_buffers.h); memory that was is let go at the group's next operation or its end.
+  /// Where this NCCL cannot, before 2.19, rank 0 logs a warning. All ranks say the same.
+  bool register_buffers = false;
   /// NCCL_HOSTID of this process, if it is set: see comm/nccl/gpu_claim.h.
   std::string host_id = {};
 };

@@ -94,6 +94,9 @@ class NcclLibrary final : public NcclApi {
     LOCKSTEP_FIND(ncclGetErrorString);
     LOCKSTEP_FIND(ncclGetLastError);
 #undef LOCKSTEP_FIND
+    // Since 2.19.
+    library.bind_if_there(ncclCommRegister_, "ncclCommRegister");
+    library.bind_if_there(ncclCommDeregister_, "ncclCommDeregister");
   }
 
   NcclResult make_id(NcclId& id) override {
@@ -163,6 +166,18 @@ class NcclLibrary final : public NcclApi {
   NcclResult group_start() override { return ours(ncclGroupStart_()); }
   NcclResult group_end() override { return ours(ncclGroupEnd_()); }
 
+  bool can_register() override {
+    return ncclCommRegister_ != nullptr && ncclCommDeregister_ != nullptr;
+  }
+  NcclResult register_buffer(void* memory, size_t bytes, NcclComm& comm, void*& handle) override {
+    cuda::bind_device();
+    return ours(ncclCommRegister_(native(comm), memory, bytes, &handle));
+  }
+  NcclResult deregister_buffer(void* handle, NcclComm& comm) override {
+    cuda::bind_device();
+    return ours(ncclCommDeregister_(native(comm), handle));
+  }
+
   std::string describe(NcclResult result, NcclComm* comm) override {
     const char* const last = ncclGetLastError_(comm != nullptr ? native(*comm) : nullptr);
     const char* const text = ncclGetErrorString_(static_cast<ncclResult_t>(result));
@@ -219,6 +234,8 @@ class NcclLibrary final : public NcclApi {
   LOCKSTEP_POINTER(ncclGroupEnd);
   LOCKSTEP_POINTER(ncclGetErrorString);
   LOCKSTEP_POINTER(ncclGetLastError);
+  LOCKSTEP_POINTER(ncclCommRegister);
+  LOCKSTEP_POINTER(ncclCommDeregister);
 #undef LOCKSTEP_POINTER
 };
 

@@ -39,7 +39,7 @@ NcclOutcome run_nccl(const NcclRanks& ranks, const std::function<void(NcclRank&)
         if (ranks.host_id) options.host_id = ranks.host_id(r);
         NcclRank rank{make_nccl_group(*libraries[static_cast<size_t>(r)], store, "g", r,
                                       ranks.ranks, options),
-                      *store};
+                      *store, nccl};
         fn(rank);
       } catch (const std::exception& error) {
         outcome.errors[static_cast<size_t>(r)] = error.what();
@@ -51,6 +51,7 @@ NcclOutcome run_nccl(const NcclRanks& ranks, const std::function<void(NcclRank&)
   outcome.ranges = nccl.ranges();
   outcome.live = nccl.live();
   outcome.max_ctas = nccl.max_ctas();
+  outcome.registrations = nccl.registrations();
   return outcome;
 }
 

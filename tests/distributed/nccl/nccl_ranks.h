@@ -28,6 +28,7 @@ struct NcclRanks {
 struct NcclRank {
   std::unique_ptr<ProcessGroup> group;
   MortalStore& store;
+  const FakeNccl& nccl;
 };
 
 struct NcclOutcome {
@@ -36,6 +37,7 @@ struct NcclOutcome {
   std::vector<std::string> ranges;
   int live = 0;
   int max_ctas = 0;
+  int registrations = 0;
 };
 
 /// Runs fn on each rank. A SimDevice must live.
