@@ -24,9 +24,12 @@ bool acceptable(const Descriptor& config, bool exact_f32) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t native = engine.native();
   config.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &native);
-  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
-  const int64_t count = engine.get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                   static_cast<int64_t>(notes.size()), notes.data());
+  std::array<cudnnBackendNumericalNote_t, 2 * CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
+  // A later cuDNN may have more kinds than the one that this was built with.
+  const auto count =
+      std::min(static_cast<int64_t>(notes.size()),
+               engine.get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                          static_cast<int64_t>(notes.size()), notes.data()));
   return std::none_of(notes.begin(), notes.begin() + count, [=](cudnnBackendNumericalNote_t note) {
     switch (note) {
       case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
@@ -81,7 +84,8 @@ std::string name_of(const Descriptor& config) {
   }
   const int64_t count = config.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                    static_cast<int64_t>(natives.size()), natives.data());
-  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+  // A later cuDNN may have more kinds than the one that this was built with.
+  for (size_t i = 0; i < std::min(static_cast<size_t>(count), knobs.size()); ++i) {
     cudnnBackendKnobType_t type{};
     int64_t value = 0;
     knobs[i].get(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);

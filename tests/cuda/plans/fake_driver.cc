@@ -9,6 +9,10 @@ int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
 int cuDeviceGetCount(int* count) { return *count = 0, 0; }
 int cuLibraryLoadData(void** library) { return *library = &something, 0; }
 int cuLibraryGetKernel(void** kernel) { return *kernel = &something, 0; }
+int cuKernelGetFunction(void** function) { return *function = &something, 0; }
+// For cuDNN as it is built for CUDA 12.
+int cuModuleLoadData(void** module) { return *module = &something, 0; }
+int cuModuleGetFunction(void** function) { return *function = &something, 0; }
 
 #define DOES_NOTHING(name) \
   int name() { return 0; }
@@ -30,7 +34,10 @@ DOES_NOTHING(cuLinkAddData)
 DOES_NOTHING(cuLinkComplete)
 DOES_NOTHING(cuLinkCreate)
 DOES_NOTHING(cuLinkDestroy)
+DOES_NOTHING(cuModuleUnload)
 DOES_NOTHING(cuOccupancyMaxPotentialClusterSize)
 DOES_NOTHING(cuStreamGetCtx)
+DOES_NOTHING(cuTensorMapEncodeIm2col)
+DOES_NOTHING(cuTensorMapEncodeTiled)
 
 }  // extern "C"
