@@ -17,7 +17,6 @@ const BertConfig& checked(const BertConfig& config) {
   return config;
 }
 
-/// Where each sequence begins among the rows of the batch.
 Tensor first_tokens(int64_t batch, int64_t length, Device device) {
   Tensor first = Tensor::empty({batch}, DType::kI64);
   int64_t* at = first.mutable_data<int64_t>();
@@ -51,9 +50,16 @@ BertOutput BertModel::forward(const BertInput& input) {
   out.rows = reshape(encoder_->forward(x, input.padding), {batch * length, hidden});
   out.sequence = reshape(out.rows, {batch, length, hidden});
   if (pooler_) {
-    const Variable read = config_.classifier_pooling == "mean"
-                              ? mean_of_tokens(out.sequence, input.padding)
-                              : embedding(out.rows, first_tokens(batch, length, x.device()));
+    Variable read;
+    if (config_.classifier_pooling == "mean") {
+      read = mean_of_tokens(out.sequence, input.padding);
+    } else {
+      Tensor& first = first_tokens_[{batch, length}];
+      if (!first.defined() || first.device() != x.device()) {
+        first = first_tokens(batch, length, x.device());
+      }
+      read = embedding(out.rows, first);
+    }
     out.pooled = tanh(pooler_->forward(read));
   }
   return out;

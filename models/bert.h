@@ -18,6 +18,7 @@
 #include "lockstep/tensor/random.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -65,6 +66,9 @@ class BertModel final : public Module {
   std::unique_ptr<BertEmbeddings> embeddings_;
   std::unique_ptr<BertEncoder> encoder_;
   std::unique_ptr<Linear> pooler_;  // null: none
+  /// Where each sequence begins among the rows of a batch of such a number and length: kept, so
+  /// that no step has to bring them to a device.
+  std::map<std::pair<int64_t, int64_t>, Tensor> first_tokens_;
 };
 
 struct BertPreTrainingOutput {

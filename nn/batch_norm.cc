@@ -1,6 +1,7 @@
 #include "lockstep/nn/batch_norm.h"
 
 #include "lockstep/autograd/checkpoint.h"
+#include "lockstep/tensor/captured_step.h"
 #include "lockstep/tensor/ops/copy.h"
 
 namespace lockstep {
@@ -20,7 +21,9 @@ BatchNorm2d::BatchNorm2d(const BatchNorm2dSpec& spec) : spec_(spec) {
 }
 
 BatchNormOptions BatchNorm2d::next_batch() {
-  if (training() && !recomputing()) ++*num_batches_tracked_.mutable_data<int64_t>();
+  if (training() && !recomputing()) {
+    in_each_step([count = num_batches_tracked_]() mutable { ++*count.mutable_data<int64_t>(); });
+  }
   return {
       .training = training(), .momentum = spec_.momentum, .eps = spec_.eps, .exchange = exchange_};
 }

@@ -22,4 +22,7 @@ namespace lockstep {
 double clip_grad_norm(std::span<const Variable> parameters, double max_norm);
 double clip_grad_norm(std::span<const NamedParameter> parameters, double max_norm);
 
+/// The same for whoever does not ask for the norm, so that nobody waits for a device.
+void clip_grads(std::span<const NamedParameter> parameters, double max_norm);
+
 }  // namespace lockstep

@@ -72,12 +72,22 @@ std::vector<void*> CachingAllocator::take_cached() {
   std::lock_guard lock(mutex_);
   std::vector<void*> taken;
   for (auto& [key, blocks] : free_) {
+    if (held_.contains(key.first)) continue;
+    stats_.bytes_cached -= key.second * blocks.size();
     taken.insert(taken.end(), blocks.begin(), blocks.end());
     blocks.clear();
   }
   for (void* memory : taken) owners_.erase(memory);
-  stats_.bytes_cached = 0;
   return taken;
+}
+
+void CachingAllocator::hold(const void* stream, bool on) {
+  std::lock_guard lock(mutex_);
+  if (on) {
+    held_.insert(stream);
+  } else {
+    held_.erase(stream);
+  }
 }
 
 size_t size_class(size_t bytes) {

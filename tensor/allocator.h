@@ -28,6 +28,9 @@ class Allocator {
   virtual AllocatorStats stats() const = 0;
   /// Returns cached blocks to the system.
   virtual void release_cached() = 0;
+  /// From now on blocks of `stream`, as current_stream() has it, stay cached whatever is short: a
+  /// graph that was captured there uses them (device_graph.h). False: no longer.
+  virtual void hold(const void* /*stream*/, bool /*on*/) {}
 };
 
 /// The size class of a request: the next of 2^k * {1, 1.25, 1.5, 1.75}, at least 256. At most 25 %

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -27,11 +28,12 @@ class CachingAllocator final : public Allocator {
   void deallocate(void* memory, size_t bytes) noexcept override;
   AllocatorStats stats() const override;
   void release_cached() override;
+  void hold(const void* stream, bool on) override;
 
  private:
   /// Blocks of one stream and one size.
   using Key = std::pair<const void*, size_t>;
-  /// Empties the cache and returns the blocks that were in it.
+  /// Empties the cache, but for streams that are held, and returns the blocks that were in it.
   std::vector<void*> take_cached();
 
   void* (*get_)(size_t);
@@ -40,6 +42,7 @@ class CachingAllocator final : public Allocator {
   mutable std::mutex mutex_;
   std::map<Key, std::vector<void*>> free_;
   std::unordered_map<void*, const void*> owners_;  // the stream of each block, where there are any
+  std::set<const void*> held_;
   AllocatorStats stats_;
 };
 

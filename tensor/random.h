@@ -27,13 +27,17 @@ constexpr std::array<uint32_t, 4> philox4x32(uint64_t seed, uint64_t block) {
   return c;
 }
 
-/// A piece of a stream: number i of it is word (i % 4) of block (first_block + i / 4).
+/// A piece of a stream: number i of it is word (i % 4) of block (first() + i / 4).
 struct PhiloxRange {
   uint64_t seed = 0;
   uint64_t first_block = 0;
+  /// Null, or where a number lies, on the device that draws, that is to be added to first_block:
+  /// Generator::set_base.
+  const uint64_t* base = nullptr;
 
+  constexpr uint64_t first() const { return first_block + (base != nullptr ? *base : 0); }
   constexpr uint32_t bits(int64_t i) const {
-    return philox4x32(seed, first_block + static_cast<uint64_t>(i) / 4)[static_cast<size_t>(i) % 4];
+    return philox4x32(seed, first() + static_cast<uint64_t>(i) / 4)[static_cast<size_t>(i) % 4];
   }
   /// Uniform in [0, 1), a multiple of 2^-24.
   constexpr float uniform(int64_t i) const { return static_cast<float>(bits(i) >> 8) * 0x1p-24f; }
@@ -58,8 +62,17 @@ class Generator {
   State state() const { return state_; }
   void set_state(State state) { state_ = state; }
 
+  /// For work that is captured and replayed (device_graph.h): from now on ranges are told from the
+  /// place of now, which the replays find at `base`, an address on the device. Null: no longer.
+  void set_base(const uint64_t* base) {
+    base_ = base;
+    origin_ = base != nullptr ? state_.next_block : 0;
+  }
+
  private:
   State state_;
+  const uint64_t* base_ = nullptr;
+  uint64_t origin_ = 0;
 };
 
 /// While one lives, notes each generator that this thread draws from, with its state before; one
@@ -100,7 +113,7 @@ Generator::~Generator() { GeneratorLog::forget(this); }
 
 PhiloxRange Generator::take(int64_t count) {
   GeneratorLog::note(*this);
-  const PhiloxRange range{state_.seed, state_.next_block};
+  const PhiloxRange range{state_.seed, state_.next_block - origin_, base_};
   state_.next_block += (static_cast<uint64_t>(count) + 3) / 4;
   return range;
 }

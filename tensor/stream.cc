@@ -1,5 +1,7 @@
 #include "lockstep/tensor/stream.h"
 
+#include "lockstep/base/error.h"
+#include "lockstep/tensor/device_graph.h"
 #include "lockstep/tensor/memory.h"
 
 #include <chrono>
@@ -46,6 +48,12 @@ std::unique_ptr<Stream> create_host_stream(StreamPriority) {
 }
 
 }  // namespace
+
+void Stream::begin_capture() {
+  throw UnsupportedError("this device cannot capture work as a graph");
+}
+
+std::unique_ptr<DeviceGraph> Stream::end_capture() { return nullptr; }
 
 const DeviceStreams& device_streams(Device device) {
   static const DeviceStreams host{current_host_stream, exchange_host_stream, create_host_stream};

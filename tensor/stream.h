@@ -30,6 +30,8 @@ class Event {
 };
 using EventPtr = std::shared_ptr<const Event>;
 
+class DeviceGraph;
+
 /// Safe from any thread.
 class Stream {
  public:
@@ -40,6 +42,11 @@ class Stream {
   virtual EventPtr record_timed() = 0;
   /// What is enqueued from now on starts when `event` is done. Returns at once.
   virtual void wait(const EventPtr& event) = 0;
+  /// What the calling thread enqueues until end_capture() is recorded instead of done
+  /// (device_graph.h, whose GraphCapture calls these). Throw UnsupportedError where a device has no
+  /// graphs.
+  virtual void begin_capture();
+  virtual std::unique_ptr<DeviceGraph> end_capture();
 };
 
 /// kHigh: where both have something to run the device prefers it, as for short work that others

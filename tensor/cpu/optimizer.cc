@@ -2,6 +2,7 @@
 
 #include "lockstep/tensor/cpu/cpu_backend.h"
 #include "lockstep/tensor/cpu/parallel.h"
+#include "lockstep/tensor/ops/copy.h"
 
 #include <algorithm>
 #include <cmath>
@@ -225,12 +226,27 @@ void lerp(Tensor& average, const Tensor& value, double weight) {
   });
 }
 
+void clip_factor_of(const Tensor& squares, double max_norm, Tensor& result) {
+  double total = 0;
+  for (int64_t i = 0; i < squares.numel(); ++i) total += squares.data<double>()[i];
+  double* const out = result.mutable_data<double>();
+  out[0] = std::sqrt(total);
+  out[1] = clip_factor(out[0], max_norm);
+}
+
+void scale_by(const Tensor& factor, Tensor& x) {
+  const double by = factor.item();
+  if (by != 1) cpu_backend().copy.scale(by, x);
+}
+
 }  // namespace
 
 const OptimizerKernels kCpuOptimizer{.sgd_step = sgd_step,
                                      .adam_step = adam_step,
                                      .lamb_moments = lamb_moments,
                                      .lamb_apply = lamb_apply,
-                                     .lerp = lerp};
+                                     .lerp = lerp,
+                                     .clip_factor = clip_factor_of,
+                                     .scale_by = scale_by};
 
 }  // namespace lockstep

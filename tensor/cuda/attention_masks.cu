@@ -20,7 +20,7 @@ struct KeepMask {
   int64_t keys, blocks;
   bf16* keep;
   __device__ void operator()(int64_t i) const {
-    const auto numbers = philox4x32(range.seed, range.first_block + static_cast<uint64_t>(i));
+    const auto numbers = philox4x32(range.seed, range.first() + static_cast<uint64_t>(i));
     const int64_t first = i % blocks * 4;
     bf16* row = keep + i / blocks * keys;
     for (int64_t j = 0; j < 4 && first + j < keys; ++j) {

@@ -4,6 +4,8 @@
 // __shared__, and everything in them is in namespace LOCKSTEP_GPU.
 #pragma once
 
+#include "lockstep/tensor/live.h"
+
 #include <cstdint>
 #include <type_traits>
 
@@ -13,21 +15,23 @@
 /// A shared array: LOCKSTEP_SHARED(float, tile, [16][17]);
 #define LOCKSTEP_SHARED(type, name, extent) __shared__ type name extent
 #else
+#include "lockstep/tensor/cuda/simt/device.h"
 #include "lockstep/tensor/cuda/simt/simt.h"
 #define LOCKSTEP_GPU simt
 #endif
 
 namespace lockstep::LOCKSTEP_GPU {
 
-/// Starts `kernel` on the calling thread's current stream.
+/// Starts `kernel` on the calling thread's current stream; nothing in a refresh (live.h).
 template <class... Params>
 void launch(void (*kernel)(Params...), dim3 grid, dim3 block,
             std::type_identity_t<Params>... args) {
+  if (LiveNumbers::refreshing()) return;
 #ifdef __CUDACC__
   kernel<<<grid, block, 0, current_native_stream()>>>(args...);
   check_cuda(cudaGetLastError(), "kernel launch");
 #else
-  run(grid, block, 0, [=] { kernel(args...); });
+  enqueue([=] { run(grid, block, 0, [=] { kernel(args...); }); });
 #endif
 }
 

@@ -1,8 +1,10 @@
 #include "lockstep/tensor/cuda/memory.h"
 
+#include "lockstep/base/error.h"
 #include "lockstep/tensor/caching_allocator.h"
 #include "lockstep/tensor/cuda/runtime.h"
 #include "lockstep/tensor/cuda/stream.h"
+#include "lockstep/tensor/live.h"
 #include "lockstep/tensor/staging_pool.h"
 
 #include <algorithm>
@@ -13,6 +15,7 @@ namespace lockstep::cuda {
 namespace {
 
 void* get_from_device(size_t bytes) {
+  require_no_capture("memory is asked of the driver");
   bind_device();
   void* memory = nullptr;
   if (cudaMalloc(&memory, bytes) == cudaSuccess) return memory;
@@ -26,6 +29,7 @@ void give_to_device(void* memory) {
 }
 
 void zero(void* memory, size_t bytes) {
+  check(!LiveNumbers::refreshing(), "cuda: memory is cleared in a refresh");
   check_cuda(cudaMemsetAsync(memory, 0, bytes, current_native_stream()), "cudaMemset");
 }
 
@@ -65,9 +69,11 @@ void upload(std::byte* to, const std::byte* from, size_t bytes) {
 
 void copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
+  check(!LiveNumbers::refreshing(), "cuda: memory is copied in a refresh");
   bind_device();
-  const bool to_host = on_host(to);
-  if (!to_host && on_host(from)) {
+  const bool to_host = on_host(to), from_host = !to_host && on_host(from);
+  if (to_host || from_host) require_no_capture("the host copies to or from the device");
+  if (from_host) {
     return upload(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
   }
   const cudaStream_t stream = current_native_stream();

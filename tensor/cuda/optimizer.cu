@@ -3,6 +3,7 @@
 #include "lockstep/tensor/cuda/fold.h"
 #include "lockstep/tensor/cuda/strided.h"
 #include "lockstep/tensor/cuda/tables.h"
+#include "lockstep/tensor/live.h"
 
 #include <cmath>
 
@@ -34,19 +35,26 @@ Target<T> target_of(Tensor& param, Tensor& shadow) {
   return {param.mutable_data<T>(), shadow.defined() ? shadow.mutable_data<bf16>() : nullptr};
 }
 
+/// Of a step: what changes from one to the next.
+template <class C>
+struct SgdRates {
+  C lr;
+  C fresh;  // 1 - dampening
+};
+
 template <class T>
 struct Sgd {
   using C = compute_t<T>;
   Target<T> target;
   const T* grad;
   T* velocity;  // null: no momentum
-  C lr;
+  Live<SgdRates<C>> rates;
   C momentum;
-  C fresh;  // 1 - dampening
   C weight_decay;
   bool nesterov;
   template <int N>
   __device__ void run(int64_t i) const {
+    const auto [lr, fresh] = rates.get();
     const Pack<T, N> p = load<N>(target.param + i);
     const Pack<T, N> g = load<N>(grad + i);
     Pack<T, N> v{};
@@ -76,15 +84,25 @@ void sgd_step(Tensor& param, const Tensor& grad, Tensor& velocity, const SgdStep
     const Sgd<T> body{target_of<T>(param, shadow),
                       grad.data<T>(),
                       velocity.defined() ? velocity.mutable_data<T>() : nullptr,
-                      C(step.lr),
+                      live(SgdRates<C>{C(step.lr), C(1 - step.dampening)}),
                       C(step.momentum),
-                      C(1 - step.dampening),
                       C(step.weight_decay),
                       step.nesterov};
     for_each_pack<kPack>(
         param.numel(),
         aligned<kPack>(body.target.param, body.target.shadow, body.grad, body.velocity), body);
   });
+}
+
+/// What corrects the bias of m and of sqrt(v).
+template <class C>
+struct BiasScales {
+  C of_m, of_v;
+};
+template <class C>
+BiasScales<C> bias_scales(const AdamStep& s) {
+  const auto step = static_cast<double>(s.step);
+  return {C(1 / (1 - std::pow(s.beta1, step))), C(1 / std::sqrt(1 - std::pow(s.beta2, step)))};
 }
 
 /// Adam's moments and direction for one element; the constants are rounded once.
@@ -94,7 +112,6 @@ struct Moments {
   T* m;
   T* v;
   C fresh1, beta2, fresh2, eps;
-  C scale1, scale2;  // correct the bias of m and of sqrt(v)
 
   Moments(T* m_, T* v_, const AdamStep& s)
       : m(m_),
@@ -102,17 +119,23 @@ struct Moments {
         fresh1(C(1 - s.beta1)),
         beta2(C(s.beta2)),
         fresh2(C(1 - s.beta2)),
-        eps(C(s.eps)),
-        scale1(C(1 / (1 - std::pow(s.beta1, static_cast<double>(s.step))))),
-        scale2(C(1 / std::sqrt(1 - std::pow(s.beta2, static_cast<double>(s.step))))) {}
+        eps(C(s.eps)) {}
 
   __device__ void update(C g, T& m_of, T& v_of) const {
     m_of = T(static_cast<C>(m_of) + fresh1 * (g - static_cast<C>(m_of)));
     v_of = T(beta2 * static_cast<C>(v_of) + fresh2 * g * g);
   }
-  __device__ C direction(T m_of, T v_of) const {
-    return scale1 * static_cast<C>(m_of) / (std::sqrt(static_cast<C>(v_of)) * scale2 + eps);
+  __device__ C direction(const BiasScales<C>& scales, T m_of, T v_of) const {
+    return scales.of_m * static_cast<C>(m_of) /
+           (std::sqrt(static_cast<C>(v_of)) * scales.of_v + eps);
   }
+};
+
+template <class C>
+struct AdamRates {
+  BiasScales<C> scales;
+  C lr;
+  C keep;  // what decoupled decay leaves
 };
 
 template <class T>
@@ -121,10 +144,11 @@ struct Adam {
   Target<T> target;
   const T* grad;
   Moments<T> moments;
-  C lr;
-  C l2, keep;  // coupled decay, and what decoupled decay leaves
+  Live<AdamRates<C>> rates;
+  C l2;  // coupled decay
   template <int N>
   __device__ void run(int64_t i) const {
+    const AdamRates<C> r = rates.get();
     const Pack<T, N> p = load<N>(target.param + i);
     const Pack<T, N> g = load<N>(grad + i);
     Pack<T, N> m = load<N>(moments.m + i);
@@ -133,7 +157,7 @@ struct Adam {
     for (int k = 0; k < N; ++k) {
       const C x = static_cast<C>(p[k]);
       moments.update(static_cast<C>(g[k]) + l2 * x, m[k], v[k]);
-      next[k] = keep * x - lr * moments.direction(m[k], v[k]);
+      next[k] = r.keep * x - r.lr * moments.direction(r.scales, m[k], v[k]);
     }
     store(moments.m + i, m);
     store(moments.v + i, v);
@@ -151,9 +175,9 @@ void adam_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const Ad
     const Adam<T> body{target_of<T>(param, shadow),
                        grad.data<T>(),
                        {m.mutable_data<T>(), v.mutable_data<T>(), step},
-                       C(step.lr),
-                       C(decoupled ? 0 : step.weight_decay),
-                       C(decoupled ? 1 - step.lr * step.weight_decay : 1)};
+                       live(AdamRates<C>{bias_scales<C>(step), C(step.lr),
+                                         C(decoupled ? 1 - step.lr * step.weight_decay : 1)}),
+                       C(decoupled ? 0 : step.weight_decay)};
     for_each_pack<kPack>(param.numel(),
                          aligned<kPack>(body.target.param, body.target.shadow, body.grad,
                                         body.moments.m, body.moments.v),
@@ -178,10 +202,12 @@ struct LambMoments {
   const T* param;
   const T* grad;
   Moments<T> moments;
+  Live<BiasScales<C>> bias;
   C decay;
   double* squares;
   template <int N>
   __device__ void run(int64_t i, TwoSums& sums) const {
+    const BiasScales<C> scales = bias.get();
     const Pack<T, N> p = load<N>(param + i);
     const Pack<T, N> g = load<N>(grad + i);
     Pack<T, N> m = load<N>(moments.m + i);
@@ -189,7 +215,7 @@ struct LambMoments {
     for (int k = 0; k < N; ++k) {
       const C x = static_cast<C>(p[k]);
       moments.update(static_cast<C>(g[k]), m[k], v[k]);
-      const C r = moments.direction(m[k], v[k]) + decay * x;
+      const C r = moments.direction(scales, m[k], v[k]) + decay * x;
       sums.param += static_cast<double>(x) * static_cast<double>(x);
       sums.direction += static_cast<double>(r) * static_cast<double>(r);
     }
@@ -210,6 +236,7 @@ void lamb_moments(const Tensor& param, const Tensor& grad, Tensor& m, Tensor& v,
     const LambMoments<T> body{param.data<T>(),
                               grad.data<T>(),
                               {m.mutable_data<T>(), v.mutable_data<T>(), step},
+                              live(bias_scales<compute_t<T>>(step)),
                               compute_t<T>(step.weight_decay),
                               squares.mutable_data<double>()};
     const bool packs = aligned<kPack>(body.param, body.grad, body.moments.m, body.moments.v);
@@ -217,12 +244,18 @@ void lamb_moments(const Tensor& param, const Tensor& grad, Tensor& m, Tensor& v,
   });
 }
 
+template <class C>
+struct LambRates {
+  BiasScales<C> scales;
+  double lr;
+};
+
 template <class T>
 struct LambApply {
   using C = compute_t<T>;
   Target<T> target;
   Moments<T> moments;
-  double lr;
+  Live<LambRates<C>> rates;
   C decay;
   const double* squares;
   C rate;
@@ -230,17 +263,18 @@ struct LambApply {
   __device__ void start() {
     const double param = squares[0], direction = squares[1];
     const bool both = param > 0 && direction > 0;
-    rate = static_cast<C>(lr * (both ? std::sqrt(param) / std::sqrt(direction) : 1.0));
+    rate = static_cast<C>(rates.get().lr * (both ? std::sqrt(param) / std::sqrt(direction) : 1.0));
   }
   template <int N>
   __device__ void run(int64_t i) const {
     const Pack<T, N> p = load<N>(target.param + i);
     const Pack<T, N> m = load<N>(moments.m + i);
     const Pack<T, N> v = load<N>(moments.v + i);
+    const BiasScales<C> scales = rates.get().scales;
     Pack<C, N> next;
     for (int k = 0; k < N; ++k) {
       const C x = static_cast<C>(p[k]);
-      next[k] = x - rate * (moments.direction(m[k], v[k]) + decay * x);
+      next[k] = x - rate * (moments.direction(scales, m[k], v[k]) + decay * x);
     }
     target.template put<N>(i, next);
   }
@@ -254,8 +288,12 @@ void lamb_apply(Tensor& param, const Tensor& m, const Tensor& v, const AdamStep&
     constexpr int kPack = kWidth<T>;
     // Moments can write, but run() does not.
     const Moments<T> moments(const_cast<T*>(m.data<T>()), const_cast<T*>(v.data<T>()), step);
-    const LambApply<T> body{target_of<T>(param, shadow), moments, step.lr, C(step.weight_decay),
-                            squares.data<double>(),      C(0)};
+    const LambApply<T> body{target_of<T>(param, shadow),
+                            moments,
+                            live(LambRates<C>{bias_scales<C>(step), step.lr}),
+                            C(step.weight_decay),
+                            squares.data<double>(),
+                            C(0)};
     for_each_pack<kPack>(
         param.numel(), aligned<kPack>(body.target.param, body.target.shadow, moments.m, moments.v),
         body);
@@ -271,14 +309,56 @@ struct Lerp {
   }
 };
 
+template <class C>
+struct LiveLerp {
+  Live<Lerp<C>> lerp;
+  __device__ C operator()(C from, C to) const { return lerp.get()(from, to); }
+};
+
 void lerp(Tensor& average, const Tensor& value, double weight) {
   dispatch_floating(average.dtype(), "lerp", [&](auto zero) {
     using T = decltype(zero);
     using C = compute_t<T>;
     const bool near_value = weight >= 0.5;
     T* values = average.mutable_data<T>();
-    map(average.numel(), Lerp<C>{static_cast<C>(near_value ? weight - 1 : weight), near_value},
-        values, false, values, value.data<T>());
+    const Lerp<C> towards{static_cast<C>(near_value ? weight - 1 : weight), near_value};
+    map(average.numel(), LiveLerp<C>{live(towards)}, values, false, values, value.data<T>());
+  });
+}
+
+__global__ void clip_kernel(int64_t count, const double* squares, double max_norm, double* result) {
+  double total = 0;
+  for (int64_t i = 0; i < count; ++i) total += squares[i];
+  result[0] = std::sqrt(total);
+  result[1] = clip_factor(result[0], max_norm);
+}
+
+void clip_factor_of(const Tensor& squares, double max_norm, Tensor& result) {
+  launch(clip_kernel, dim3(1), dim3(1), squares.numel(), squares.data<double>(), max_norm,
+         result.mutable_data<double>());
+}
+
+template <class T>
+struct ScaleBy {
+  using C = compute_t<T>;
+  const double* factor;
+  T* x;
+  template <int N>
+  __device__ void run(int64_t i) const {
+    const double by = *factor;
+    if (by == 1) return;
+    Pack<T, N> values = load<N>(x + i);
+    for (int k = 0; k < N; ++k) values[k] = T(static_cast<C>(values[k]) * static_cast<C>(by));
+    store(x + i, values);
+  }
+};
+
+void scale_by(const Tensor& factor, Tensor& x) {
+  dispatch_floating(x.dtype(), "scale_by", [&](auto zero) {
+    using T = decltype(zero);
+    constexpr int kPack = kWidth<T>;
+    const ScaleBy<T> body{factor.data<double>(), x.mutable_data<T>()};
+    for_each_pack<kPack>(x.numel(), aligned<kPack>(body.x), body);
   });
 }
 
@@ -288,6 +368,8 @@ const OptimizerKernels kOptimizer{.sgd_step = sgd_step,
                                   .adam_step = adam_step,
                                   .lamb_moments = lamb_moments,
                                   .lamb_apply = lamb_apply,
-                                  .lerp = lerp};
+                                  .lerp = lerp,
+                                  .clip_factor = clip_factor_of,
+                                  .scale_by = scale_by};
 
 }  // namespace lockstep::LOCKSTEP_GPU

@@ -14,7 +14,7 @@ __device__ Pack<uint32_t, N> draw(const PhiloxRange& range, int64_t i) {
   Pack<uint32_t, N> numbers;
   for (int b = 0; b < N / kPerBlock; ++b) {
     const int64_t first = i + b * kPerBlock;
-    const auto words = philox4x32(range.seed, range.first_block + static_cast<uint64_t>(first) / 4);
+    const auto words = philox4x32(range.seed, range.first() + static_cast<uint64_t>(first) / 4);
     for (int k = 0; k < kPerBlock; ++k) {
       // With N = 4 the compiler sees that the place in the block is k.
       const int place = N % 4 == 0 ? k : static_cast<int>(first % 4) + k;

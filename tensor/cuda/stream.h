@@ -1,7 +1,7 @@
 // CUDA's streams and events behind tensor/stream.h.
 #pragma once
 
-#include "lockstep/tensor/stream.h"
+#include "lockstep/tensor/device_graph.h"
 
 #include <cuda_runtime.h>
 
@@ -19,6 +19,8 @@ class CudaStream final : public Stream {
   EventPtr record_timed() override;
   /// `event` must be one that a CudaStream recorded.
   void wait(const EventPtr& event) override;
+  void begin_capture() override;
+  std::unique_ptr<DeviceGraph> end_capture() override;
   cudaStream_t native() const { return stream_; }
 
  private:
@@ -26,5 +28,9 @@ class CudaStream final : public Stream {
 };
 
 const DeviceStreams& cuda_streams();
+
+/// Throws Error, beginning with `what`, when this thread captures: what CUDA forbids then, and a
+/// copy from the host, whose replays would copy what there was.
+void require_no_capture(const char* what);
 
 }  // namespace lockstep::cuda

@@ -1,6 +1,7 @@
 #include "lockstep/tensor/ops/optimizer.h"
 
 #include "lockstep/tensor/backend.h"
+#include "lockstep/tensor/ops/check_device.h"
 
 namespace lockstep::ops {
 namespace {
@@ -68,6 +69,21 @@ void lerp(Tensor& average, const Tensor& value, double weight) {
         " ", average.shape(), ", got ", name_of(value.dtype()), " ", value.shape());
   check(weight >= 0 && weight <= 1, "lerp: wanted a weight from 0 to 1, got ", weight);
   backend(average.device()).optimizer.lerp(average, value, weight);
+}
+
+void clip_factor(const Tensor& squares, double max_norm, Tensor& result) {
+  check(squares.dtype() == DType::kF64 && result.dtype() == DType::kF64 && result.numel() == 2,
+        "clip_factor: wanted squares of f64 and a result of two, got ", name_of(squares.dtype()),
+        " and ", name_of(result.dtype()), " ", result.shape());
+  check_device("clip_factor", squares, result, "the result");
+  backend(squares.device()).optimizer.clip_factor(squares, max_norm, result);
+}
+
+void scale_by(const Tensor& factor, Tensor& x) {
+  check(factor.dtype() == DType::kF64 && factor.numel() == 1,
+        "scale_by: wanted a factor of one f64, got ", name_of(factor.dtype()), " ", factor.shape());
+  check_device("scale_by", x, factor, "the factor");
+  backend(x.device()).optimizer.scale_by(factor, x);
 }
 
 }  // namespace lockstep::ops

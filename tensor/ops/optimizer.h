@@ -37,7 +37,15 @@ struct OptimizerKernels {
   void (&lamb_apply)(Tensor& param, const Tensor& m, const Tensor& v, const AdamStep& step,
                      const Tensor& squares, Tensor& shadow);
   void (&lerp)(Tensor& average, const Tensor& value, double weight);
+  void (&clip_factor)(const Tensor& squares, double max_norm, Tensor& result);
+  void (&scale_by)(const Tensor& factor, Tensor& x);
 };
+
+/// By what gradients of the norm `norm` are to be multiplied; 1 also where it is no number.
+constexpr double clip_factor(double norm, double max_norm) {
+  const double factor = max_norm / (norm + 1e-6);
+  return norm - norm == 0 && factor < 1 ? factor : 1;
+}
 
 namespace ops {
 
@@ -76,6 +84,13 @@ void lamb_step(Tensor& param, const Tensor& grad, Tensor& m, Tensor& v, const Ad
 /// average += weight * (value - average), in place; a weight of 1 copies. One shape, floating dtype
 /// and device; 0 <= weight <= 1.
 void lerp(Tensor& average, const Tensor& value, double weight);
+
+/// Of gradients whose squares add up to squares[i] (f64 [n], added in this order): result (f64 [2])
+/// = their common norm, and clip_factor() of it. Same device.
+void clip_factor(const Tensor& squares, double max_norm, Tensor& result);
+
+/// x *= factor (f64, one element, on x's device), which nobody waits for. Floating.
+void scale_by(const Tensor& factor, Tensor& x);
 
 }  // namespace ops
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include "lockstep/tensor/backend.h"
 #include "lockstep/tensor/cuda/make_backend.h"
+#include "lockstep/tensor/cuda/simt/device.h"
 #include "lockstep/tensor/cuda/simt/simt.h"
 #include "lockstep/tensor/ops/copy.h"
 
@@ -32,9 +33,8 @@ class Installed {
 
 void on_cuda_device(const std::function<void()>& fn) {
   if (use_gpu()) return fn();
-  const Device cpu = Device::cpu();
   static const Backend backend =
-      simt::make_backend("simt", device_memory(cpu), device_streams(cpu));
+      simt::make_backend("simt", simt::device_memory(), simt::device_streams());
   const Installed installed(backend);
   for (const unsigned schedule : {1u, 77u}) {
     simt::set_schedule(schedule);

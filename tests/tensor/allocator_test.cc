@@ -101,6 +101,26 @@ TEST_CASE("allocator: a block is reused by the stream on which it was allocated 
   CHECK(allocator.stats().bytes_cached == 0);
 }
 
+TEST_CASE("allocator: blocks of a stream that is held stay, whatever is released") {
+  const int one = 0, other = 0;
+  CachingAllocator allocator([](size_t bytes) { return std::aligned_alloc(256, bytes); }, std::free,
+                             [] { return stream_of_test; });
+  stream_of_test = &one;
+  void* const block = allocator.allocate(1000);
+  allocator.deallocate(block, 1000);
+  stream_of_test = &other;
+  allocator.deallocate(allocator.allocate(5000), 5000);
+  allocator.hold(&one, true);
+  allocator.release_cached();
+  CHECK(allocator.stats().bytes_cached == size_class(1000));
+  stream_of_test = &one;
+  CHECK(allocator.allocate(1000) == block);
+  allocator.deallocate(block, 1000);
+  allocator.hold(&one, false);
+  allocator.release_cached();
+  CHECK(allocator.stats().bytes_cached == 0);
+}
+
 CachingAllocator* allocator_of_test = nullptr;
 void* block_of_test = nullptr;
 
