@@ -173,7 +173,7 @@ StepSummary summarize(const StepEvents& step) {
 
   covered.clear();
   for (const Activity activity : {Activity::kDataWait, Activity::kForward, Activity::kBackward,
-                                  Activity::kOptimizer, Activity::kCommWait}) {
+                                  Activity::kOptimizer, Activity::kGraph, Activity::kCommWait}) {
     for (const Interval& span : set_of(activity)) {
       covered.push_back({std::max(span.begin, step.begin_ns), std::min(span.end, step.end_ns)});
     }
@@ -183,7 +183,8 @@ StepSummary summarize(const StepEvents& step) {
 
   compute.clear();
   const IntervalSet& wait = set_of(Activity::kCommWait);
-  for (const Activity activity : {Activity::kForward, Activity::kBackward, Activity::kOptimizer}) {
+  for (const Activity activity :
+       {Activity::kForward, Activity::kBackward, Activity::kOptimizer, Activity::kGraph}) {
     IntervalSet& set = set_of(activity);
     subtract(set, wait, busy);
     std::swap(set, busy);
@@ -215,6 +216,8 @@ const char* name_of(Activity activity) {
       return "backward";
     case Activity::kOptimizer:
       return "optimizer";
+    case Activity::kGraph:
+      return "graph";
     case Activity::kCommunication:
       return "communication";
     case Activity::kCommWait:

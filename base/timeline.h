@@ -27,13 +27,14 @@ enum class Activity : uint8_t {
   kForward,
   kBackward,
   kOptimizer,
+  kGraph,          // a step that was captured: forward, backward and optimizer in one
   kCommunication,  // a transfer, from its start to its finish, on whatever thread
   kCommWait,       // the computing thread waits for communication; may lie inside kBackward
   kBucketReady,    // an instant: the last gradient of a bucket is complete
   kBucketLaunch,   // an instant: the bucket was handed to the process group
   kOther,
 };
-inline constexpr size_t kActivityCount = 9;
+inline constexpr size_t kActivityCount = 10;
 
 /// "forward", "data wait", ...
 const char* name_of(Activity activity);

@@ -5,6 +5,7 @@
 #include "lockstep/data/sampler.h"
 #include "lockstep/tensor/tensor.h"
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,6 +20,8 @@ struct Batch {
 
   /// N; 0 is possible in the last batch of an evaluation (LastBatch::kKeep).
   int64_t size() const { return targets.dim(0); }
+  /// All of them, in their order.
+  std::array<Tensor*, 2> tensors() { return {&inputs, &targets}; }
 };
 
 /// Changes an image in place: an augmentation. Called from several threads, so what it does may

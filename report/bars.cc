@@ -18,7 +18,8 @@ constexpr double kLetter = 7.2;  // of a label within a bar, generously
 
 // In the order in which they happen.
 constexpr StepPart kOrder[] = {StepPart::kDataWait, StepPart::kForward,  StepPart::kBackward,
-                               StepPart::kExposed,  StepPart::kPeerWait, StepPart::kOptimizer};
+                               StepPart::kExposed,  StepPart::kPeerWait, StepPart::kOptimizer,
+                               StepPart::kGraph};
 
 std::string px(double value) {
   char text[32];
@@ -58,9 +59,18 @@ std::string axis(const Axis& axis, double bottom) {
   return svg;
 }
 
-std::string legend() {
+/// Runs without captured steps are not told of such a part.
+bool shows(StepPart part, std::span<const RankSummary> ranks) {
+  return part != StepPart::kGraph ||
+         std::any_of(ranks.begin(), ranks.end(), [](const RankSummary& rank) {
+           return rank.breakdown.typical.of(StepPart::kGraph) > 0;
+         });
+}
+
+std::string legend(std::span<const RankSummary> ranks) {
   std::string html = "<ul class=\"legend\">";
   for (const StepPart part : kOrder) {
+    if (!shows(part, ranks)) continue;
     const std::string type = part_class(static_cast<size_t>(part));
     html +=
         str("<li><svg width=\"20\" height=\"14\" aria-hidden=\"true\"><rect width=\"20\" "
@@ -115,7 +125,7 @@ std::string breakdown_bars(std::span<const RankSummary> ranks, size_t most) {
   }
   svg += str("<text class=\"note\" x=\"", (kLeft + kRight) / 2, "\" y=\"", px(bottom + 33),
              "\" text-anchor=\"middle\">milliseconds of a typical step</text>\n</svg>\n");
-  return svg + legend() + note;
+  return svg + legend(ranks) + note;
 }
 
 StepRecord mean_over(std::span<const RankSummary> ranks, StepRecord Breakdown::*member) {
@@ -145,6 +155,7 @@ std::string parts_table(std::span<const RankSummary> ranks) {
                     short_number(get(p90))});
   };
   for (const StepPart part : kOrder) {
+    if (!shows(part, ranks)) continue;
     add(name_of(part), [&](const StepRecord& step) { return step.of(part); });
   }
   add("other", [](const StepRecord& step) { return step.other; });

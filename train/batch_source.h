@@ -5,11 +5,15 @@
 #include "lockstep/autograd/variable.h"
 #include "lockstep/base/error.h"
 #include "lockstep/data/loader.h"
+#include "lockstep/tensor/memory.h"
 
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace lockstep {
 
@@ -30,6 +34,13 @@ struct BatchResult {
   int64_t tokens = 0;    // likewise, without padding; 0: there are none
 };
 
+/// What is known of a batch before it is run.
+struct PlacedBatch {
+  std::string shapes = {};  // of its tensors; batches with the same text have the same shapes
+  int64_t samples = 0;      // as BatchResult's
+  int64_t tokens = 0;
+};
+
 /// The batches of one rank, epoch by epoch, and the loss of each. Batches are loaded, which is
 /// waiting for data, and then run, which is forward, in the order in which they were loaded: a
 /// trainer may load all batches of a step before it runs the first.
@@ -47,6 +58,14 @@ class BatchSource {
   /// passing the model over without a loss; the trainer takes part in the other ranks' backward all
   /// the same, so that they do not wait for this one.
   virtual BatchResult run() = 0;
+
+  /// run() in two halves, for steps that are captured (tensor/captured_step.h). The first takes the
+  /// batch to `place` (0, 1, ...) on `device`: into memory that stays where it is, and that further
+  /// batches of these shapes are brought to. The second runs what lies there, as often as wanted.
+  virtual PlacedBatch put(size_t /*place*/, Device /*device*/) {
+    throw UnsupportedError("the steps of this kind of batches cannot be captured");
+  }
+  virtual BatchResult run_placed(size_t /*place*/) { return {}; }
 
   /// Whether the first loss of one batch is about more items than that of another, so that the mean
   /// of their means is not the mean over all items. If so, weight() tells how many.
@@ -84,24 +103,52 @@ class LoaderSource : public BatchSource {
     if (batch) loaded_.push_back(*std::move(batch));
     return batch.has_value();
   }
-  BatchResult run() override {
+  BatchResult run() override { return run(take()); }
+  PlacedBatch put(size_t place, Device device) override {
+    BatchOf batch = take();
+    PlacedBatch placed{.samples = batch.size()};
+    if constexpr (requires { batch.tokens; }) placed.tokens = batch.tokens;
+    for (const Tensor* tensor : batch.tensors()) {
+      placed.shapes += tensor->defined() ? str(tensor->shape(), ' ') : "- ";
+    }
+    std::vector<Tensor>& there = memory_[str(place, ": ", placed.shapes)];
+    there.resize(batch.tensors().size());
+    for (size_t i = 0; i < there.size(); ++i) {
+      Tensor& tensor = *batch.tensors()[i];
+      if (!tensor.defined()) continue;
+      if (!there[i].defined()) there[i] = Tensor::empty(tensor.shape(), tensor.dtype(), device);
+      device_memory(device).copy(there[i].mutable_raw(), tensor.raw(), tensor.nbytes());
+      tensor = there[i];
+    }
+    if (placed_.size() <= place) placed_.resize(place + 1);
+    placed_[place] = std::move(batch);
+    return placed;
+  }
+  BatchResult run_placed(size_t place) override { return run(placed_.at(place)); }
+
+ protected:
+  const BatchOf& loaded_last() const { return loaded_.back(); }
+
+ private:
+  BatchOf take() {
     check(!loaded_.empty(), "LoaderSource: wanted load() before run()");
-    const BatchOf batch = std::move(loaded_.front());
+    BatchOf batch = std::move(loaded_.front());
     loaded_.pop_front();
+    return batch;
+  }
+  BatchResult run(const BatchOf& batch) {
     if (batch.size() == 0) return {};
     BatchResult result = fn_(batch);
     result.samples = batch.size();
     return result;
   }
 
- protected:
-  const BatchOf& loaded_last() const { return loaded_.back(); }
-
- private:
   Loader& loader_;
   Fn fn_;
   const bool weighs_;
   std::deque<BatchOf> loaded_;
+  std::vector<BatchOf> placed_;
+  std::map<std::string, std::vector<Tensor>> memory_;  // by place and shapes
 };
 
 using ImageBatches = LoaderSource<DataLoader>;

@@ -7,10 +7,10 @@
 namespace lockstep {
 namespace {
 
-LossPart part(const Variable& logits, const Tensor& labels) {
+LossPart part(const Variable& logits, const Tensor& labels, int64_t counted) {
   return {.loss = cross_entropy(logits, labels),
           .correct = ops::correct_count(logits.data(), labels),
-          .counted = labels.dim(0)};
+          .counted = counted};
 }
 
 BatchResult result_of(LossPart first, const TextBatch& batch) {
@@ -24,8 +24,7 @@ BatchResult result_of(LossPart first, const TextBatch& batch) {
 
 TextBatch to_device(const TextBatch& batch, Device device) {
   TextBatch there = batch;
-  for (Tensor* tensor : {&there.ids, &there.types, &there.padding, &there.masked_positions,
-                         &there.masked_labels, &there.labels}) {
+  for (Tensor* tensor : there.tensors()) {
     if (tensor->defined()) *tensor = ops::to_device(*tensor, device);
   }
   return there;
@@ -37,15 +36,16 @@ BertInput bert_input(const TextBatch& batch) {
 
 BatchResult pretraining_result(BertForPreTraining& model, const TextBatch& batch) {
   const BertPreTrainingOutput out = model(bert_input(batch), batch.masked_positions);
-  BatchResult result = result_of(part(out.prediction_logits, batch.masked_labels), batch);
+  BatchResult result =
+      result_of(part(out.prediction_logits, batch.masked_labels, batch.masked()), batch);
   if (out.seq_relationship_logits.defined()) {
-    result.second = part(out.seq_relationship_logits, batch.labels);
+    result.second = part(out.seq_relationship_logits, batch.labels, batch.size());
   }
   return result;
 }
 
 BatchResult classification_result(BertForSequenceClassification& model, const TextBatch& batch) {
-  return result_of(part(model(bert_input(batch)), batch.labels), batch);
+  return result_of(part(model(bert_input(batch)), batch.labels, batch.size()), batch);
 }
 
 }  // namespace lockstep

@@ -22,7 +22,7 @@ class MaskedTextSource : public TextSource {
       : TextSource(loader, std::move(fn)), weighs_pairs_(weighs_pairs) {}
 
   bool weighs() const override { return true; }
-  int64_t weight() const override { return loaded_last().masked_labels.dim(0); }
+  int64_t weight() const override { return loaded_last().masked(); }
   bool weighs_second() const override { return weighs_pairs_; }
   int64_t second_weight() const override { return loaded_last().size(); }
 

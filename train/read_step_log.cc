@@ -57,12 +57,15 @@ const Json& rows_of(const Json& object) {
 }
 
 StepRecord step_record(const Json& row) {
-  row_of(row, kStepColumns);
+  // Runs of before there were graphs lack the last part.
+  const bool old = row.is_array() && row.size() + 1 == kStepColumns;
+  const size_t parts = old ? kStepParts - 1 : kStepParts;
+  row_of(row, 2 + parts + 3);
   StepRecord step{.step = integer(row[0]), .wall = real(row[1])};
-  for (size_t i = 0; i < kStepParts; ++i) step.parts[i] = real(row[2 + i]);
-  step.other = real(row[2 + kStepParts]);
-  step.hidden = real(row[3 + kStepParts]);
-  step.bytes = real(row[4 + kStepParts]);
+  for (size_t i = 0; i < parts; ++i) step.parts[i] = real(row[2 + i]);
+  step.other = real(row[2 + parts]);
+  step.hidden = real(row[3 + parts]);
+  step.bytes = real(row[4 + parts]);
   return step;
 }
 

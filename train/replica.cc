@@ -52,7 +52,7 @@ void Replica::backward(const Batch& batch, bool last) {
 
 void Replica::update() {
   const DeviceTimeline::Span span(spans_, Activity::kOptimizer);
-  if (std::isfinite(clip_grad_norm_)) lockstep::clip_grad_norm(parameters(), clip_grad_norm_);
+  if (std::isfinite(clip_grad_norm_)) clip_grads(parameters(), clip_grad_norm_);
   optimizer_->step();
 }
 

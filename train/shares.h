@@ -17,6 +17,9 @@ class Shares {
   void clear() { weights_.clear(); }
   /// The number of items of this rank's next micro-batch.
   void add(int64_t weight) { weights_.push_back(static_cast<double>(weight)); }
+  int64_t weight(int64_t micro_batch) const {
+    return static_cast<int64_t>(weights_[static_cast<size_t>(micro_batch)]);
+  }
   /// Collective where the ranks share a step, once all are added. The others' answer travels
   /// meanwhile.
   void begin(ProcessGroup& group, bool together);

@@ -26,6 +26,8 @@ const char* name_of(StepPart part) {
       return "optimizer";
     case StepPart::kDataWait:
       return "data wait";
+    case StepPart::kGraph:
+      return "graph";
   }
   return "?";
 }
@@ -41,7 +43,8 @@ StepRecord record_of(const StepSummary& summary) {
                   summary.comm_exposed,
                   summary.peer_wait,
                   summary.of(Activity::kOptimizer),
-                  summary.of(Activity::kDataWait)};
+                  summary.of(Activity::kDataWait),
+                  summary.of(Activity::kGraph)};
   return record;
 }
 

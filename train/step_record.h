@@ -20,8 +20,9 @@ enum class StepPart : uint8_t {
   kPeerWait,  // waiting for communication while none ran: for ranks that are not there yet
   kOptimizer,
   kDataWait,
+  kGraph,  // a step that was captured: forward, backward and optimizer in one
 };
-inline constexpr size_t kStepParts = 6;
+inline constexpr size_t kStepParts = 7;
 
 /// "forward", "exposed communication", ...
 const char* name_of(StepPart part);

@@ -31,6 +31,7 @@ void StepTimes::add(const StepSummary& summary) {
   step[kPeerWait] = summary.peer_wait;
   step[kOptimizer] = summary.of(Activity::kOptimizer);
   step[kDataWait] = summary.of(Activity::kDataWait);
+  step[kGraph] = summary.of(Activity::kGraph);
   step[kHidden] = summary.comm_hidden;
   step[kWall] = summary.wall;
   step[kBytes] = static_cast<double>(summary.comm_bytes);
@@ -75,12 +76,14 @@ std::string StepTimes::table() const {
                            {"waiting for other ranks", kPeerWait},
                            {"optimizer", kOptimizer},
                            {"data wait", kDataWait},
+                           {"graph", kGraph},
                            {"hidden communication", kHidden},
                            {"whole step", kWall}};
   char line[96];
   std::snprintf(line, sizeof line, "%-24s %10s %10s\n", "per step, ms", "median", "p90");
   std::string text = line;
   for (const Row& row : kRows) {
+    if (row.kind == kGraph && mean(kGraph, size()) == 0) continue;
     std::snprintf(line, sizeof line, "%-24s %10.2f %10.2f\n", row.name, quantile(row.kind, 0.5),
                   quantile(row.kind, 0.9));
     text += line;

@@ -21,6 +21,7 @@ class StepTimes {
     kPeerWait,  // waiting for communication while none ran: for ranks that are not there yet
     kOptimizer,
     kDataWait,
+    kGraph,  // a step that was captured: forward, backward and optimizer in one
     kHidden,
     kWall,
     kBytes,        // that this rank handed to the group for its gradients

@@ -44,6 +44,9 @@ Trainer::Trainer(TrainerParts parts, TrainerOptions options)
         "Trainer: a checkpoint holds rank 0's model, so no parameter can be each rank's own; got "
         "DdpOptions::ignore with ",
         parts_.ddp.ignored().empty() ? "" : parts_.ddp.ignored()[0]);
+  check(!options_.capture_steps ||
+            (parts_.group.size() == 1 && options_.nonfinite.action == OnNonfinite::kIgnore),
+        "Trainer: capture_steps is for one process, and for steps whose gradients nobody looks at");
   check(parts_.train_data.batches() >= 1, "Trainer: wanted at least one batch in an epoch, got 0");
   if (options_.max_steps > 0) {
     options_.epochs = (options_.max_steps - 1) / steps_per_epoch() + 1;
@@ -165,52 +168,7 @@ bool Trainer::train_step() {
   Timeline* timeline = &parts_.timeline;
   timeline->begin_step(position_.step);
   if (agreement_due()) agreement_.start(wishes());
-  {
-    const DeviceTimeline::Span span(spans_, Activity::kOptimizer);
-    parts_.optimizer.zero_grad();
-    guard_.begin_step();
-  }
-  std::optional<Meter> meter_before;
-  if (guard_.skips()) meter_before = meter_;
-  const bool weighs = parts_.train_data.weighs();
-  const bool weighs_second = weighs && parts_.train_data.weighs_second();
-  const double alike = 1.0 / static_cast<double>(micro_batches);
-  if (weighs) load_weighed(micro_batches);
-  for (int64_t i = 0; i < micro_batches; ++i) {
-    if (!weighs) load();
-    BatchResult result;
-    Variable loss;
-    {
-      const DeviceTimeline::Span span(spans_, Activity::kForward);
-      failpoint("trainer.forward");
-      result = parts_.train_data.run();
-      if (result.loss.defined()) loss = times(result.loss, weighs ? share(shares_, i) : alike);
-      if (result.second.loss.defined()) {
-        loss = loss + times(result.second.loss, weighs_second ? share(second_shares_, i) : alike);
-      }
-    }
-    {
-      const DeviceTimeline::Span span(spans_, Activity::kBackward);
-      failpoint("trainer.backward");
-      backward(loss, /*synchronize=*/i + 1 == micro_batches);
-      if (result.counted > 0) {
-        meter_.add(result.loss.data(), result.correct, result.counted);
-      }
-      loss = result.loss = result.second.loss = Variable();  // the graph goes, which takes its time
-    }
-    interval_samples_ += result.samples;
-    interval_tokens_ += result.tokens;
-    ++position_.batch;
-  }
-  {
-    const DeviceTimeline::Span span(spans_, Activity::kOptimizer);
-    if (const auto why = guard_.end_step(position_.step + 1)) {
-      progress_.say(*why);
-      meter_ = *std::move(meter_before);  // its losses may be no numbers either
-    } else {
-      update();
-    }
-  }
+  options_.capture_steps ? placed_step(micro_batches) : host_step(micro_batches);
   ++position_.step;
   ++interval_steps_;
   const StepSummary summary = timeline->end_step();
@@ -219,10 +177,73 @@ bool Trainer::train_step() {
   return true;
 }
 
-void Trainer::update() {
-  if (std::isfinite(options_.clip_grad_norm)) {
-    clip_grad_norm(parts_.ddp.parameters(), options_.clip_grad_norm);
+void Trainer::host_step(int64_t micro_batches) {
+  {
+    const DeviceTimeline::Span span(spans_, Activity::kOptimizer);
+    parts_.optimizer.zero_grad();
+    guard_.begin_step();
   }
+  std::optional<Meter> meter_before;
+  if (guard_.skips()) meter_before = meter_;
+  const bool weighs = parts_.train_data.weighs();
+  if (weighs) load_weighed(micro_batches);
+  for (int64_t i = 0; i < micro_batches; ++i) {
+    if (!weighs) load();
+    const BatchResult result =
+        pass(i, micro_batches, spans_, [this] { return parts_.train_data.run(); });
+    if (result.counted > 0) meter_.add(result.loss.data(), result.correct, result.counted);
+    interval_samples_ += result.samples;
+    interval_tokens_ += result.tokens;
+    ++position_.batch;
+  }
+  const DeviceTimeline::Span span(spans_, Activity::kOptimizer);
+  if (const auto why = guard_.end_step(position_.step + 1)) {
+    progress_.say(*why);
+    meter_ = *std::move(meter_before);  // its losses may be no numbers either
+  } else {
+    clip();
+    advance();
+  }
+}
+
+double Trainer::factor(int64_t micro_batch, int64_t micro_batches, bool second) {
+  if (parts_.train_data.weighs() && (!second || parts_.train_data.weighs_second())) {
+    return share(second ? second_shares_ : shares_, micro_batch);
+  }
+  return 1.0 / static_cast<double>(micro_batches);
+}
+
+BatchResult Trainer::pass(int64_t micro_batch, int64_t micro_batches, DeviceTimeline& spans,
+                          const std::function<BatchResult()>& forward) {
+  BatchResult result;
+  Variable loss;
+  {
+    const DeviceTimeline::Span span(spans, Activity::kForward);
+    failpoint("trainer.forward");
+    result = forward();
+    if (result.loss.defined()) {
+      loss = times(result.loss, factor(micro_batch, micro_batches, /*second=*/false));
+    }
+    if (result.second.loss.defined()) {
+      loss = loss + times(result.second.loss, factor(micro_batch, micro_batches, true));
+    }
+  }
+  const DeviceTimeline::Span span(spans, Activity::kBackward);
+  failpoint("trainer.backward");
+  backward(loss, /*synchronize=*/micro_batch + 1 == micro_batches);
+  // The graph goes, which takes its time.
+  loss = result.second.loss = Variable();
+  if (result.loss.defined()) result.loss = Variable(result.loss.data());
+  return result;
+}
+
+void Trainer::clip() {
+  if (std::isfinite(options_.clip_grad_norm)) {
+    clip_grads(parts_.ddp.parameters(), options_.clip_grad_norm);
+  }
+}
+
+void Trainer::advance() {
   parts_.optimizer.set_lr_factor(parts_.schedule(position_.step));
   parts_.optimizer.step();
   if (parts_.ema != nullptr) parts_.ema->update();

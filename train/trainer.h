@@ -9,6 +9,7 @@
 #include "lockstep/optim/ema.h"
 #include "lockstep/optim/optimizer.h"
 #include "lockstep/optim/schedule.h"
+#include "lockstep/tensor/captured_step.h"
 #include "lockstep/tensor/device_timeline.h"
 #include "lockstep/tensor/random.h"
 #include "lockstep/train/batch_source.h"
@@ -29,6 +30,7 @@
 #include <cstdio>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -91,6 +93,10 @@ struct TrainerOptions {
   /// Optimizer steps between two checks that all ranks hold the same parameters, bit for bit
   /// (distributed/replica_check.h); 0: none.
   int64_t check_replicas_every = 0;
+  /// On a device: steps whose shapes recur are captured as a graph and replayed
+  /// (tensor/captured_step.h). For one process, whose gradients nobody looks at and whose ddp has
+  /// no timeline.
+  bool capture_steps = false;
   std::vector<RunTrait> traits = {};          // what a checkpoint must have in common with this run
   std::vector<std::string> class_names = {};  // for those who read the checkpoint later
 };
@@ -136,6 +142,10 @@ class Trainer {
   bool finished() const;
   void train_epoch(TrainResult& result);
   bool train_step();  // false: the epoch had no batch left
+  /// The passes and the update of a step.
+  void host_step(int64_t micro_batches);
+  /// The same from memory that stays where it is; captured or replayed where the shapes recur.
+  void placed_step(int64_t micro_batches);
   /// Whether this step ends with what ranks ask for.
   bool agreement_due();
   StepRequest wishes() const;
@@ -146,8 +156,15 @@ class Trainer {
   /// and asks the ranks for the number of all items.
   void load_weighed(int64_t micro_batches);
   double share(Shares& shares, int64_t micro_batch);
+  /// What the first or the second loss of a micro-batch is multiplied by.
+  double factor(int64_t micro_batch, int64_t micro_batches, bool second);
+  /// Forward and backward of a micro-batch; the result has no graph any more.
+  BatchResult pass(int64_t micro_batch, int64_t micro_batches, DeviceTimeline& spans,
+                   const std::function<BatchResult()>& forward);
   void backward(const Variable& loss, bool synchronize);
-  void update();
+  void clip();
+  /// The optimizer and the moving averages.
+  void advance();
   bool evaluation_due() const;
   Evaluation evaluate();
   void evaluate_first(TrainResult& result);
@@ -182,6 +199,14 @@ class Trainer {
   NonfiniteGuard guard_;
   int stopped_by_ = 0;
   bool evaluation_owed_ = false;  // at this position, which is within an epoch
+  /// Steps of the same shapes.
+  struct Shaped {
+    int64_t seen = 0;
+    std::optional<CapturedStep> captured;
+    std::vector<BatchResult> results;  // by micro-batch; the graph's own, once there is one
+  };
+  std::map<std::string, Shaped> shaped_;
+  int graphs_ = 0;
   StepTimes times_;
   Progress progress_;
   std::optional<RunLog> log_;

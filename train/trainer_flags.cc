@@ -31,6 +31,9 @@ void add_loop_flags(CLI::App& app, TrainerFlags& flags, const TrainerWords& word
       ->check(positive());
   add_amp_flag(app, flags.amp);
   add_device_flag(app, flags.device);
+  app.add_flag("--cuda-graph", flags.cuda_graph,
+               "Capture steps whose shapes recur as a CUDA graph and replay them, which spares the "
+               "host the launching of each kernel; for one process");
 }
 
 void add_eval_batch_size(CLI::App& app, TrainerFlags& flags, const TrainerWords& words) {
@@ -95,6 +98,25 @@ void add_run_flags(CLI::App& app, TrainerFlags& flags) {
   add_fault_flags(app, flags.faults)->excludes(resume);
 }
 
+namespace {
+
+std::string wrong_graph_flags(const TrainerFlags& flags) {
+  if (!flags.cuda_graph) return "";
+  if (named_device(flags.device).is_cpu()) {
+    return "--cuda-graph captures what a GPU does; it wants --device cuda";
+  }
+  if (flags.nproc > 1) return kGraphOfOneProcess;
+  if (flags.on_nonfinite == "skip") {
+    return "--on-nonfinite skip looks at the gradients within a step; it takes no --cuda-graph";
+  }
+  if (!flags.faults.faults.empty()) {
+    return "--fault happens on the host, in a step of its own; it takes no --cuda-graph";
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string wrong_trainer_flags(const CLI::App& app, const TrainerFlags& flags) {
   if (const char* wrong = wrong_ddp_flags(flags.ddp)) return wrong;
   if (const char* wrong = wrong_optimizer_flags(app, flags.optimizer)) return wrong;
@@ -114,6 +136,8 @@ std::string wrong_trainer_flags(const CLI::App& app, const TrainerFlags& flags) 
     return "--canonical and --emulated-link move gradients through host memory; they take no "
            "--device cuda";
   }
+  const std::string wrong_graph = wrong_graph_flags(flags);
+  if (!wrong_graph.empty()) return wrong_graph;
   if (flags.max_restarts > 0 && flags.resume != "auto") {
     return "--max-restarts wants --resume auto and an --output-dir, to go on from";
   }

@@ -35,6 +35,7 @@ struct TrainerFlags {
   OptimizerFlags optimizer;
   AmpFlag amp;
   DeviceFlag device;
+  bool cuda_graph = false;
   DdpFlags ddp;
   GroupFlags group;
   int nproc = 1;
@@ -67,7 +68,7 @@ struct TrainerWords {
 };
 
 /// --epochs, --max-steps, batch sizes, --uneven, --grad-accum-steps, --amp, --device,
-/// --tf32.
+/// --tf32, --cuda-graph.
 void add_loop_flags(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);
 void add_eval_batch_size(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);
 void add_seed_flag(CLI::App& app, TrainerFlags& flags, const TrainerWords& words);
@@ -75,6 +76,10 @@ void add_seed_flag(CLI::App& app, TrainerFlags& flags, const TrainerWords& words
 void add_process_flags(CLI::App& app, TrainerFlags& flags);
 /// Where the run's files go, and how often it tells, saves and checks.
 void add_run_flags(CLI::App& app, TrainerFlags& flags);
+
+inline constexpr const char* kGraphOfOneProcess =
+    "--cuda-graph captures the steps of one process: what several say to each other is watched "
+    "operation by operation, by the host; leave it out";
 
 /// After parsing: what is wrong with the flags together, for a usage error; empty: nothing.
 std::string wrong_trainer_flags(const CLI::App& app, const TrainerFlags& flags);

@@ -61,6 +61,9 @@ void Trainer::log_interval() {
                                  {"comm_hidden_ms", times_.mean(StepTimes::kHidden, steps)},
                                  {"comm_exposed_ms", times_.mean(StepTimes::kExposed, steps)},
                                  {"comm_bytes", times_.mean(StepTimes::kBytes, steps)}};
+    if (options_.capture_steps) {
+      fields.emplace_back("graph_ms", times_.mean(StepTimes::kGraph, steps));
+    }
     if (guard_.skips()) fields.emplace_back("skipped_steps", guard_.skipped());
     if (interval_tokens_ > 0)
       fields.emplace_back("tokens_per_second", per_second(interval_tokens_));

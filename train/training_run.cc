@@ -40,6 +40,7 @@ std::string checkpoint_to_resume(const TrainerFlags& flags, ProcessGroup& group)
 
 void preflight_flags(const TrainerFlags& flags, int world) {
   check_group_flags(flags.group, world);
+  check(!flags.cuda_graph || world == 1, kGraphOfOneProcess);
   device_of(flags.device);
   for (const Fault& fault : parse_faults(flags.faults)) check_fault(fault, world);
   check(
@@ -81,7 +82,9 @@ TrainingRun::TrainingRun(const char* program, const TrainerFlags& flags, Process
       threads_(set_threads(flags.threads, place)),
       device_(use_device(flags.device)),
       progress_(group.rank() == 0 ? stdout : nullptr),
-      faults_(parse_faults(flags.faults), group) {}
+      faults_(parse_faults(flags.faults), group) {
+  check(!flags.cuda_graph || group.size() == 1, kGraphOfOneProcess);
+}
 
 void TrainingRun::open() {
   if (!flags_.output_dir.empty()) {
@@ -122,7 +125,8 @@ void TrainingRun::wrap_model(Module& model, const std::function<DdpOptions(DdpOp
   const OpLabel label("wrapping the model");
   model_ = &model;
   model.to(device_);
-  DdpOptions options = ddp_options(flags_.ddp, &timeline_);
+  // Nothing can be measured within a graph, and one process has no communication to tell of.
+  DdpOptions options = ddp_options(flags_.ddp, flags_.cuda_graph ? nullptr : &timeline_);
   if (adjust != nullptr) options = adjust(std::move(options));
   hook_ = comm_hook(flags_.ddp);
   if (hook_ != nullptr) options.reduction = run_comm_hook(hook_, group_);
@@ -136,7 +140,8 @@ void TrainingRun::wrap_model(Module& model, const std::function<DdpOptions(DdpOp
 }
 
 DdpOptions TrainingRun::with_watch(DdpOptions options) {
-  if (flags_.on_nonfinite == "ignore") return options;
+  // One process looks at the loss alone (nonfinite_options), so a graph need not note anything.
+  if (flags_.on_nonfinite == "ignore" || flags_.cuda_graph) return options;
   options.nonfinite = [this](const GradBucket& bucket) { nonfinite_.note(bucket); };
   if (flags_.faults.faults.empty() && device_.is_cpu()) return options;
   // Faults spoil buckets after the reducer has looked at them; on a device it does not look.
@@ -176,6 +181,7 @@ TrainerOptions TrainingRun::options_for(const TrainingTask& task) const {
           .words = task.words,
           .nonfinite = nonfinite_options(),
           .check_replicas_every = flags_.check_replicas_every,
+          .capture_steps = flags_.cuda_graph,
           .traits = task.traits,
           .class_names = task.class_names};
 }
@@ -199,7 +205,8 @@ void TrainingRun::introduce(const TrainingTask& task) {
           flags_.ddp.mode, hook_ == nullptr ? "" : ", by the hook " + flags_.ddp.comm_hook,
           flags_.amp.amp == "off" ? "" : "; mixed precision, " + flags_.amp.amp,
           device_.is_cpu() ? "" : "; on " + flags_.device.device,
-          flags_.device.tf32 ? ", products in TF32" : ""));
+          flags_.device.tf32 ? ", products in TF32" : "",
+          flags_.cuda_graph ? ", steps captured as a graph" : ""));
   const std::string notice = device_.is_cpu() ? amp_notice(flags_.amp) : "";
   if (!notice.empty()) say(notice);
   for (const std::string& warning : fault_warnings(flags_.faults)) say(warning);

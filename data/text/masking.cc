@@ -53,6 +53,12 @@ void check_masking(const Vocabulary& vocabulary, const MaskingOptions& options) 
         " tokens");
 }
 
+int64_t most_masked(int64_t max_seq_length, double mlm_probability) {
+  // [CLS] and [SEP] are never chosen.
+  const auto tokens = static_cast<double>(max_seq_length - 2);
+  return mlm_probability == 0 ? 0 : std::max(int64_t{1}, std::lround(tokens * mlm_probability));
+}
+
 void mask_tokens(const Vocabulary& vocabulary, const MaskingOptions& options, uint64_t seed,
                  int64_t epoch, int64_t index, TextExample& example) {
   example.masked_positions.clear();

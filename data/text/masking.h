@@ -24,6 +24,10 @@ struct MaskingOptions {
 void mask_tokens(const Vocabulary& vocabulary, const MaskingOptions& options, uint64_t seed,
                  int64_t epoch, int64_t index, TextExample& example);
 
+/// So many tokens of a sequence of at most `max_seq_length` are chosen at most, unless one whole
+/// word is longer.
+int64_t most_masked(int64_t max_seq_length, double mlm_probability);
+
 /// Throws ArgumentError unless 0 <= mlm_probability < 1, and when the vocabulary has nothing but
 /// special tokens.
 void check_masking(const Vocabulary& vocabulary, const MaskingOptions& options);

@@ -24,15 +24,18 @@ TextBatch make_text_batch(std::span<const TextExample> examples, const TextDatas
         " tokens, got one of ", longest);
   const auto rows = static_cast<int64_t>(examples.size());
   const int64_t rounded = (std::max<int64_t>(longest, 1) + multiple - 1) / multiple * multiple;
-  const int64_t length = options.pad_to_max_length ? most : std::min(most, rounded);
+  const bool fixed = options.fixed_masked.has_value();
+  const int64_t length = options.pad_to_max_length || fixed ? most : std::min(most, rounded);
+  const int64_t places = std::max(masked, options.fixed_masked.value_or(0) * rows);
 
   TextBatch batch;
   batch.tokens = tokens;
+  batch.filled = places - masked;
   batch.ids = Tensor::empty({rows, length}, DType::kI64);
-  batch.masked_positions = Tensor::empty({masked}, DType::kI64);
-  batch.masked_labels = Tensor::empty({masked}, DType::kI64);
+  batch.masked_positions = Tensor::empty({places}, DType::kI64);
+  batch.masked_labels = Tensor::empty({places}, DType::kI64);
   if (typed) batch.types = Tensor::empty({rows, length}, DType::kI64);
-  if (tokens < rows * length) batch.padding = Tensor::empty({rows, length}, DType::kU8);
+  if (tokens < rows * length || fixed) batch.padding = Tensor::empty({rows, length}, DType::kU8);
   if (dataset.classes() > 0) batch.labels = Tensor::empty({rows}, DType::kI64);
   auto* ids = batch.ids.mutable_data<int64_t>();
   auto* types = typed ? batch.types.mutable_data<int64_t>() : nullptr;
@@ -59,6 +62,8 @@ TextBatch make_text_batch(std::span<const TextExample> examples, const TextDatas
         std::copy(example.masked_labels.begin(), example.masked_labels.end(), masked_labels);
     if (batch.labels.defined()) batch.labels.mutable_data<int64_t>()[row] = example.label;
   }
+  std::fill_n(positions, places - masked, 0);
+  std::fill_n(masked_labels, places - masked, TextBatch::kNoLabel);
   return batch;
 }
 

@@ -5,6 +5,7 @@
 #include "lockstep/data/text/text_dataset.h"
 #include "lockstep/tensor/tensor.h"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,15 +19,25 @@ struct TextBatch {
   Tensor ids;               // i64 [B, S]
   Tensor types;             // i64 [B, S]; undefined: all 0
   Tensor padding;           // u8 [B, S], 1 where padding; undefined: none
-  Tensor masked_positions;  // i64 [M], into B * S, ascending; M may be 0
-  Tensor masked_labels;     // i64 [M]
+  Tensor masked_positions;  // i64 [M], into B * S, ascending but for what fills up; M may be 0
+  Tensor masked_labels;     // i64 [M]; kNoLabel for what fills up
   Tensor labels;            // i64 [B]; undefined when the data set has none
 
   /// B; 0 is possible in the last batch of an evaluation (LastBatch::kKeep).
   int64_t size() const { return ids.dim(0); }
   int64_t length() const { return ids.dim(1); }
+  /// All of them, defined or not, in their order.
+  std::array<Tensor*, 6> tensors() {
+    return {&ids, &types, &padding, &masked_positions, &masked_labels, &labels};
+  }
   /// Tokens that are no padding.
   int64_t tokens = 0;
+  int64_t filled = 0;  // of M, at the end: what only fills up
+
+  /// M without what fills up.
+  int64_t masked() const { return masked_labels.dim(0) - filled; }
+
+  static constexpr int64_t kNoLabel = -100;  // CrossEntropyOptions::ignore_index
 };
 
 struct TextBatchOptions {
@@ -35,6 +46,10 @@ struct TextBatchOptions {
   int64_t pad_to_multiple_of = 8;
   /// S is max_seq_length in every batch: one shape, so that a warm step allocates nothing.
   bool pad_to_max_length = false;
+  /// All batches of B examples in one shape, for steps that are captured: as pad_to_max_length,
+  /// `padding` is there where it hides nothing, too, and M is at least B times this, filled up by
+  /// position 0 with kNoLabel.
+  std::optional<int64_t> fixed_masked = std::nullopt;
 };
 
 /// The examples as one batch of a data set whose examples are at most `max_seq_length` long. Throws

@@ -78,8 +78,9 @@ void finetune(const FinetuneOptions& o, ProcessGroup& group, const RankPlace& pl
   TrainingRun run("train_bert", o.trainer, group, place);
   const Setting setting = open_setting(o);
   const TextData& text = setting.text;
-  TextLoader train_data(text.train,
-                        text_sampler(*text.train, o.trainer, true, run.data_rank(), world));
+  TextLoader train_data(
+      text.train, text_sampler(*text.train, o.trainer, true, run.data_rank(), world),
+      o.trainer.cuda_graph ? TextBatchOptions{.fixed_masked = 0} : TextBatchOptions{});
   TextLoader test_data(text.validation,
                        text_sampler(*text.validation, o.trainer, false, rank, world));
   run.open();

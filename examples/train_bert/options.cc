@@ -215,6 +215,15 @@ std::string wrong_shared_flags(const CLI::App& command, const TrainerFlags& o,
   return "";
 }
 
+std::string wrong_pretrain_flags(const CLI::App& command, const PretrainOptions& o) {
+  const std::string wrong = wrong_shared_flags(command, o.trainer, o.plans);
+  if (wrong.empty() && o.trainer.cuda_graph && o.trainer.grad_accum_steps > 1) {
+    return "micro-batches weigh by their masked tokens, other ones in each step, which a graph "
+           "would have for good; --cuda-graph takes no --grad-accum-steps here";
+  }
+  return wrong;
+}
+
 std::string wrong_finetune_flags(const CLI::App& command, const FinetuneOptions& o) {
   const std::string wrong = wrong_shared_flags(command, o.trainer, o.plans);
   if (!wrong.empty()) return wrong;
@@ -223,6 +232,10 @@ std::string wrong_finetune_flags(const CLI::App& command, const FinetuneOptions&
   }
   if (!o.init_weights.empty() && o.text.cased) {
     return "--cased is for a --vocab without --init-weights, whose folder says it";
+  }
+  if (o.trainer.cuda_graph && o.model.classifier_pooling == "mean") {
+    return "--classifier-pooling mean computes weights of the tokens on the host; it takes no "
+           "--cuda-graph";
   }
   return wrong_model_flags(command, o.init_weights);
 }
@@ -257,8 +270,7 @@ std::optional<int> parse(int argc, const char* const* argv, Options& o) {
 
   const std::vector<std::string> arguments = normalize_flags(argc, argv);
   const auto code = parse_command_line(app, arguments, [&]() -> std::string {
-    if (pretrain->parsed())
-      return wrong_shared_flags(*pretrain, o.pretrain.trainer, o.pretrain.plans);
+    if (pretrain->parsed()) return wrong_pretrain_flags(*pretrain, o.pretrain);
     if (finetune->parsed()) return wrong_finetune_flags(*finetune, o.finetune);
     if (predict->parsed()) return wrong_device_flags(o.predict.device);
     if (embed->parsed()) return wrong_device_flags(o.embed.device);

@@ -3,6 +3,7 @@
 #include "model_config.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/text/masking.h"
 #include "lockstep/io/file.h"
 #include "lockstep/models/bert_exchange.h"
 #include "lockstep/train/bert_task.h"
@@ -87,8 +88,12 @@ void Pretraining::run(ProcessGroup& group, const RankPlace& place) {
   const TextData& text = *text_;
   const BertConfig config = config_of(o, text);
   const TextBatchOptions shape{.pad_to_max_length = !o.line_by_line};
-  TextLoader train_data(text.train,
-                        text_sampler(*text.train, o.trainer, true, run.data_rank(), world), shape);
+  TextBatchOptions train_shape = shape;
+  if (o.trainer.cuda_graph) {
+    train_shape.fixed_masked = most_masked(o.text.max_seq_length, o.mlm_probability);
+  }
+  TextLoader train_data(
+      text.train, text_sampler(*text.train, o.trainer, true, run.data_rank(), world), train_shape);
   TextLoader test_data(text.validation,
                        text_sampler(*text.validation, o.trainer, false, rank, world), shape);
   run.open();

@@ -106,6 +106,10 @@ std::string wrong_flags(const CLI::App& app, const Options& o) {
   if (o.layer_drop > 0 && has_caps(o.trainer.ddp)) {
     return "--layer-drop gives each block a bucket; it takes no bucket caps and no --bucket-plan";
   }
+  if (o.trainer.cuda_graph && (o.layer_drop > 0 || o.sync_bn)) {
+    return "--layer-drop and --sync-bn decide or exchange on the host in each step; they take no "
+           "--cuda-graph";
+  }
   if (o.sync_bn && o.trainer.uneven.uneven == "join") {
     return "--sync-bn wants samples on each process; it takes no --uneven join";
   }

@@ -11,7 +11,7 @@
     return;
   }
 
-  const PARTS = { "data wait": "p5", "forward": "p0", "backward": "p1", "optimizer": "p4", "other": "p6" };
+  const PARTS = { "data wait": "p5", "forward": "p0", "backward": "p1", "optimizer": "p4", "graph": "p6", "other": "p7" };
   const LEFT = 150, RIGHT = 12, TOP = 8;
   const ALL = "all";
   let shown = [];  // what the lanes hold: {name, items}

@@ -16,6 +16,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 
@@ -180,6 +181,33 @@ TEST_CASE("--cudnn-benchmark, --cudnn-plans and --nccl-register-buffers want a d
       CHECK(bert->err().find(wanted) != std::string::npos);
     }
   }
+}
+
+TEST_CASE("--cuda-graph is refused in a line where a step cannot be captured") {
+  const auto check_refused = [](const auto& program, const std::string& why) {
+    const std::string said = program->err();
+    CHECK(program->exit_code() == 2);
+    CHECK_MESSAGE(said.find(why) != std::string::npos, said);
+    CHECK(std::count(said.begin(), said.end(), '\n') <= 2);
+  };
+  const std::string device = "it wants --device cuda", takes_none = "no --cuda-graph";
+  check_refused(run_trainer({"--cuda-graph"}), device);
+  check_refused(run_bert("pretrain", {"--train-file", "x", "--cuda-graph"}), device);
+  for (const auto& [flags, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--nproc", "2"}, "the steps of one process"},
+           {{"--on-nonfinite", "skip"}, takes_none},
+           {{"--sync-bn"}, takes_none},
+           {{"--layer-drop", "0.1"}, takes_none}}) {
+    std::vector<std::string> arguments{"--device", "cuda", "--cuda-graph"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    check_refused(run_trainer(arguments), why);
+  }
+  check_refused(run_bert("pretrain", {"--train-file", "x", "--device", "cuda", "--cuda-graph",
+                                      "--grad-accum-steps", "2"}),
+                "takes no --grad-accum-steps");
+  check_refused(run_bert("finetune", {"--train-file", "x", "--vocab", "y", "--device", "cuda",
+                                      "--cuda-graph", "--classifier-pooling", "mean"}),
+                takes_none);
 }
 
 }  // namespace

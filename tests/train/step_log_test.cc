@@ -159,10 +159,13 @@ TEST_CASE("damaged lines are counted, and what is no step log is refused") {
                           "{\"kind\":\"events\",\"step\":1,\"begin_ns\":9223372036854775807,"
                           "\"end_ns\":0,\"rows\":[]}",
                           "{\"kind\":3}", "[1e999,0,0,0,0,0,0,0,0,0,0]"}) {
-    testing::write_file(path, start + bad + "\n[7,1,1,0,0,0,0,0,0,0,0]\n");
+    testing::write_file(path, start + bad + "\n[7,1,1,0,0,0,0,0,0,2,5]\n");
     const RankLog log = read_step_log(path, 0);
     CHECK_MESSAGE(log.unreadable == 1, bad);
-    CHECK(log.steps.size() == 1);
+    REQUIRE(log.steps.size() == 1);
+    CHECK(log.steps[0].of(StepPart::kGraph) == 0);  // of before there were graphs
+    CHECK(log.steps[0].hidden == 2);
+    CHECK(log.steps[0].bytes == 5);
   }
   for (const std::string& contents : {std::string(), std::string("hello\n"),
                                       std::string("{\"kind\":\"start\",\"format\":2}\n")}) {

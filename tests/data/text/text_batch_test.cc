@@ -88,6 +88,18 @@ TEST_CASE("a batch is its examples, padded to a multiple of 8") {
     CHECK(make_text_batch(examples, *data, {.pad_to_multiple_of = 1}).length() ==
           static_cast<int64_t>(longest));
     const std::span<const TextExample> one(examples.data(), 1);
+    for (const int64_t most : {1, 9}) {  // fewer than there are, and more
+      const TextBatch fixed = make_text_batch(one, *data, {.fixed_masked = most});
+      const auto places = static_cast<int64_t>(one[0].masked_positions.size());
+      CHECK(fixed.length() == 30);
+      CHECK(fixed.padding.defined());
+      REQUIRE(fixed.masked_labels.dim(0) == std::max(places, most));
+      CHECK(fixed.masked() == places);
+      for (int64_t i = places; i < most; ++i) {
+        CHECK(fixed.masked_positions.data<int64_t>()[i] == 0);
+        CHECK(fixed.masked_labels.data<int64_t>()[i] == -100);
+      }
+    }
     CHECK(!make_text_batch(one, *data, {.pad_to_multiple_of = 1}).padding.defined());
     CHECK_THROWS_AS(make_text_batch(examples, *data, {.pad_to_multiple_of = 0}), ArgumentError);
     examples[2].ids.resize(31);
