@@ -81,7 +81,8 @@ TEST_CASE("two hosts: lockstep launch on each, two ranks on each, the bits of fo
 }
 
 TEST_CASE("two hosts: ranks that meet by a file, and nothing listens elsewhere than on eth0") {
-  // Gloo listens while ranks connect, for some milliseconds, which a busy machine may not look into.
+  // Gloo listens while ranks connect, for some milliseconds, which a busy machine may not look
+  // into.
   int seen[2] = {};
   for (int attempt = 0; attempt < 5 && (seen[0] == 0 || seen[1] == 0); ++attempt) {
     const testing::TempDir dir;
