@@ -116,8 +116,8 @@ class Contender {
 struct Flags {
   bench::Workload workload;
   int threads = 1;
-  int pairs = 31;
-  double seconds = 4;
+  int pairs = 111;
+  double seconds = 1.5;
 };
 
 /// Of a step, on average.
