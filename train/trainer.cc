@@ -101,8 +101,9 @@ TrainResult Trainer::run() {
   result.best_loss = best_loss_;
   result.position = position_;
   result.stopped_by = stopped_by_;
-  // Together: a launcher takes the first rank that goes for the cause.
-  if (stopped_by_ != 0) parts_.group.barrier()->wait();
+  // Together: a launcher takes the first rank that goes for the cause, and one that is lost in the
+  // last moment is missed by all.
+  parts_.group.barrier()->wait();
   return result;
 }
 

@@ -113,7 +113,7 @@ void AbortableContext::connect(int peer, const std::string& addresses) {
   transportContext_->getPair(peer)->connect(std::vector<char>(mine, mine + length));
 }
 
-void AbortableContext::stop_connecting() {
+void AbortableContext::close() {
   for (int peer = 0; peer < size; ++peer) {
     if (peer != rank) transportContext_->getPair(peer)->close();
   }

@@ -1,7 +1,7 @@
 // A context of Gloo whose waits can be ended from another thread.
 //
 // While ranks connect, one that listens for another's connection waits five times Gloo's timeout,
-// whatever becomes of the other: stop_connecting() ends that. Later Gloo ends the waits on a
+// whatever becomes of the other: close() ends that. Later Gloo ends the waits on a
 // connection that breaks. But a send that is handed to a connection while that one is breaking can
 // be missed, and waits for its whole timeout: abort_waits() ends it, too.
 #pragma once
@@ -29,8 +29,9 @@ class AbortableContext : public gloo::rendezvous::Context {
                      std::chrono::milliseconds timeout);
   /// Connects to one rank, which does the same; `addresses` are what its listen() has returned.
   void connect(int peer, const std::string& addresses);
-  /// A connect() in progress ends, well or not, and so do later ones. Any thread, after listen().
-  void stop_connecting();
+  /// Closes all connections: a connect() in progress ends, well or not, and so do later ones, and
+  /// nothing arrives any more once it returns. Any thread, after listen().
+  void close();
   /// Once, when all ranks are connected.
   void make_abortable();
   /// Waits in progress and later ones throw. Any thread.

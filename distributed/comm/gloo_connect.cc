@@ -34,7 +34,7 @@ void connect_all(AbortableContext& context, StartStore& start, const std::string
       context.listen(gloo::transport::tcp::CreateDevice(attributes), options.start_timeout);
   failpoint("gloo_connect.before_addresses");
   start.set(str(prefix, "/address/", context.rank), own);
-  const StartWatch watch(start, options.start_timeout, [&] { context.stop_connecting(); });
+  const StartWatch watch(start, options.start_timeout, [&] { context.close(); });
   for (int peer = 0; peer < context.size; ++peer) {
     if (peer == context.rank) continue;
     const std::string theirs = start.get(str(prefix, "/address/", peer), options.start_timeout);

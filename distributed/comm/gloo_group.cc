@@ -57,6 +57,8 @@ class GlooGroup : public comm::QueuedGroup {
   ~GlooGroup() override {
     if (watch_ != nullptr) watch_->detach(watched_);
     stop();
+    // Words of a rank that is ahead may be arriving, in memory that goes before the connections do.
+    context_->close();
   }
 
   const char* backend() const override { return "gloo"; }
