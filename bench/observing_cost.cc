@@ -31,13 +31,13 @@
 #include "lockstep/train/step_times.h"
 
 #include <omp.h>
-#include <time.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -131,11 +131,7 @@ struct Stretch {
   size_t buckets = 0;
 };
 
-double processor_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
+double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 /// Trains for about so long as the flags say, in as many steps as `steps` holds; 0: finds it.
 Stretch train(const Flags& flags, ProcessGroup& group, bool observed, const std::string& directory,

@@ -125,35 +125,28 @@ Blame those_that_left(const Waiting& waiting, const std::vector<PeerNews>& news)
   return {};
 }
 
-/// The other side of a letter is in one, too, but perhaps with another rank.
-Blame behind_the_letter(const Waiting& waiting, const std::vector<PeerNews>& news, TimePoint now) {
+Blame the_late(const Waiting& waiting, const std::vector<PeerNews>& news, TimePoint now) {
   Blame found;
   const auto add = [&](int rank) {
     found.text += str(found.ranks.empty() ? "" : "; ", "rank ", rank, " is ",
                       describe_doing(waiting.group, news[static_cast<size_t>(rank)], now));
     found.ranks.push_back(rank);
   };
-  for (const int rank : waiting.ranks) add(rank);
-  for (const int rank : waiting.beside) {
-    if (news[static_cast<size_t>(rank)].beat && silent(news[static_cast<size_t>(rank)], now))
-      add(rank);
-  }
-  return found;
-}
-
-Blame the_late(const Waiting& waiting, const std::vector<PeerNews>& news, TimePoint now) {
-  Blame found;
   for (const int rank : waiting.ranks) {
     const PeerNews& peer = news[static_cast<size_t>(rank)];
     const GroupActivity* g = activity(waiting.group, peer);
     if (!silent(peer, now) && g != nullptr && g->done > waiting.collective) continue;
     if (waits_too(waiting, peer, now)) continue;
-    found.text += str(found.ranks.empty() ? "" : "; ", "rank ", rank, " is ",
-                      describe_doing(waiting.group, peer, now));
-    found.ranks.push_back(rank);
+    add(rank);
   }
-  if (waiting.letter && found.ranks.empty()) return behind_the_letter(waiting, news, now);
-  if (found.ranks.empty()) {
+  if (!found.ranks.empty()) return found;
+  if (waiting.letter) {  // the other side is in one, too, but perhaps with another rank
+    for (const int rank : waiting.ranks) add(rank);
+    for (const int rank : waiting.beside) {
+      const PeerNews& peer = news[static_cast<size_t>(rank)];
+      if (peer.beat && silent(peer, now)) add(rank);
+    }
+  } else {
     found.text = "all ranks are in it: the network is slow or broken, or the data is much";
   }
   return found;

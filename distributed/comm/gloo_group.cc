@@ -204,7 +204,8 @@ class GlooGroup : public comm::QueuedGroup {
 
   /// So small that it travels with the signature.
   static bool is_small(const Op& op) {
-    return op.kind() == OpKind::kAllReduce && op.out.nbytes() <= comm::RankWords::kMostBytes;
+    return op.kind() == OpKind::kAllReduce && op.count() > 0 &&
+           op.out.nbytes() <= comm::RankWords::kMostBytes;
   }
 
   void reduce_words(Op& op) {

@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/tests/support/fake_clique.h"
+#include "lockstep/tests/support/fake_memory.h"
 #include "lockstep/tests/support/sim_device.h"
 #include "lockstep/tests/support/sim_stream.h"
 
@@ -12,7 +13,6 @@
 #include <map>
 #include <mutex>
 #include <random>
-#include <set>
 #include <utility>
 
 namespace lockstep::testing {
@@ -49,9 +49,7 @@ struct FakeComm {
   steady_clock::time_point due;
   bool stuck = false;  // never does
   std::atomic<bool> broken{false};
-  std::mutex mutex;                                              // of what follows
-  std::multiset<const std::byte*> in_use;                        // starts of collectives' memory
-  std::map<int64_t, std::pair<const std::byte*, size_t>> known;  // registered, by handle
+  FakeMemory memory;
 };
 
 /// The group that this thread is in.
@@ -171,12 +169,7 @@ class FakeApi final : public comm::NcclApi {
   NcclResult destroy(NcclComm& handle) override {
     Call comm(*state_, handle, "destroy");
     if (!comm->finalizing) state_->misuse("destroy without finalize");
-    bool left = false;
-    {
-      const std::lock_guard lock(comm->mutex);
-      left = !comm->known.empty();
-    }
-    if (left) state_->misuse("destroy with registered memory");
+    if (comm->memory.registered() > 0) state_->misuse("destroy with registered memory");
     comm->ended = true;
     return NcclResult::kSuccess;
   }
@@ -236,40 +229,22 @@ class FakeApi final : public comm::NcclApi {
     Call comm(*state_, handle, "register_buffer");
     if (!options_.can_register) state_->misuse("register_buffer, which this NCCL lacks");
     if (options_.register_result != NcclResult::kSuccess) return options_.register_result;
-    const auto* begin = static_cast<const std::byte*>(memory);
     int64_t number = 0;
     {
       const std::lock_guard lock(state_->mutex);
       number = ++state_->registrations;
     }
-    bool twice = false;
-    {
-      const std::lock_guard lock(comm->mutex);
-      for (const auto& [other, range] : comm->known) {
-        twice = twice || (begin < range.first + range.second && range.first < begin + bytes);
-      }
-      comm->known[number] = {begin, bytes};
-    }
-    if (twice) state_->misuse("memory registered twice");
+    if (!comm->memory.add(number, memory, bytes)) state_->misuse("memory registered twice");
     made = reinterpret_cast<void*>(number);
     return NcclResult::kSuccess;
   }
   NcclResult deregister_buffer(void* made, NcclComm& handle) override {
     Call comm(*state_, handle, "deregister_buffer");
-    bool known = false, used = false;
-    {
-      const std::lock_guard lock(comm->mutex);
-      const auto found = comm->known.find(reinterpret_cast<int64_t>(made));
-      known = found != comm->known.end();
-      if (known) {
-        const auto [begin, bytes] = found->second;
-        for (const std::byte* x : comm->in_use) used = used || (x >= begin && x < begin + bytes);
-        comm->known.erase(found);
-      }
-    }
-    if (!known) state_->misuse("deregister_buffer of what is not registered");
-    if (used) state_->misuse("deregister_buffer while in use");
-    return known ? NcclResult::kSuccess : NcclResult::kInvalidArgument;
+    const auto removed = comm->memory.remove(reinterpret_cast<int64_t>(made));
+    if (removed == FakeMemory::Removed::kInUse) state_->misuse("deregister_buffer while in use");
+    if (removed != FakeMemory::Removed::kUnknown) return NcclResult::kSuccess;
+    state_->misuse("deregister_buffer of what is not registered");
+    return NcclResult::kInvalidArgument;
   }
 
   std::string describe(NcclResult result, NcclComm*) override {
@@ -316,19 +291,15 @@ class FakeApi final : public comm::NcclApi {
   }
 
   NcclResult collective(FakeCall call, NcclComm& handle, Stream& stream) {
-    const auto* used = static_cast<const std::byte*>(call.out);
+    const void* used = call.out;
     call.in = host_address(call.in);
     call.out = host_address(call.out);
     Call comm(*state_, handle, call.name.c_str());
     FakeComm& c = *comm;
-    {
-      const std::lock_guard lock(c.mutex);
-      c.in_use.insert(used);
-    }
+    c.memory.begin_use(used);
     return enqueue(c, stream, [&c, used, call = std::move(call), index = c.meetings++] {
       c.clique->run(index, c.rank, call, c.ended);
-      const std::lock_guard lock(c.mutex);
-      c.in_use.erase(c.in_use.find(used));
+      c.memory.end_use(used);
     });
   }
 
@@ -397,8 +368,7 @@ int FakeNccl::registered() const {
   }
   int count = 0;
   for (const auto& comm : comms) {
-    const std::lock_guard lock(comm->mutex);
-    if (!comm->ended) count += static_cast<int>(comm->known.size());
+    if (!comm->ended) count += comm->memory.registered();
   }
   return count;
 }
